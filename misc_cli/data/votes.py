@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,26 +29,25 @@ LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 BLOCK_VOTES = 1 << 16
 
 
-class Votes(Protocol):
-    """A source of votes. Blocks are the same whatever the number of threads."""
+class Votes:
+    """Base of sources of votes. Blocks are the same whatever the number of threads."""
 
-    @property
-    def n_items(self) -> int: ...
-    @property
-    def n_workers(self) -> int: ...
-    @property
-    def n_classes(self) -> int: ...
-    @property
-    def n_votes(self) -> int: ...
+    def __init__(self, n_items: int, n_workers: int, n_classes: int, n_votes: int) -> None:
+        self.n_items, self.n_workers = int(n_items), n_workers
+        self.n_classes, self.n_votes = n_classes, int(n_votes)
+
     @property
     def blocks(self) -> list[slice]:
         """Contiguous ranges of items that cover all items."""
+        raise NotImplementedError
 
     def block(self, rows: slice) -> sp.csr_array:
         """Return the votes on these items, CSR (n_block_items, n_workers * n_classes)."""
+        raise NotImplementedError
 
     def class_totals(self, rows: slice) -> Floats:
         """Return the number of votes per class on these items, (n_block_items, n_classes)."""
+        return totals_by_class(self.block(rows), self.n_classes)
 
 
 def block_ranges(pointers: Pointers, n_columns: int) -> list[slice]:
@@ -81,29 +80,20 @@ def votes_by_worker(votes: Votes) -> npt.NDArray[np.int64]:
     return counts.reshape(votes.n_workers, votes.n_classes)
 
 
-@dataclass(frozen=True)
-class SparseVotes:
+class SparseVotes(Votes):
     """Votes held as one CSR matrix `(n_items, n_workers * n_classes)` of ones."""
 
-    matrix: sp.csr_array
-    n_workers: int
-    n_classes: int
-
-    @property
-    def n_items(self) -> int:
-        return int(self.matrix.shape[0])
-
-    @property
-    def n_votes(self) -> int:
-        return int(self.matrix.nnz)
-
-    @property
-    def blocks(self) -> list[slice]:
-        return self._cut[0]
+    def __init__(self, matrix: sp.csr_array, n_workers: int, n_classes: int) -> None:
+        super().__init__(matrix.shape[0], n_workers, n_classes, matrix.nnz)
+        self.matrix = matrix
 
     @cached_property
-    def _cut(self) -> tuple[list[slice], dict[int, sp.csr_array]]:
-        """The ranges of the blocks, and the blocks by first item, cut once for all iterations.
+    def blocks(self) -> list[slice]:
+        return [slice(first, first + one.shape[0]) for first, one in self._cut.items()]
+
+    @cached_property
+    def _cut(self) -> dict[int, sp.csr_array]:
+        """The blocks by first item, cut once for all iterations.
 
         A walk asks for `blocks` before its threads start, so no thread ever cuts. scipy copies a
         small view of a large array whenever it wraps or transposes it: therefore each block owns
@@ -118,17 +108,14 @@ class SparseVotes:
             own = columns[first:last].copy(), pointers[rows.start : rows.stop + 1] - first
             shape = (rows.stop - rows.start, self.matrix.shape[1])
             cut[rows.start] = sp.csr_array((ones[: last - first], *own), shape=shape)
-        return ranges, cut
+        return cut
 
     def block(self, rows: slice) -> sp.csr_array:
-        return self._cut[1][rows.start]
+        return self._cut[rows.start]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle columns and pointers: the ones and the blocks are three quarters of all bytes."""
         return _sparse, (self.matrix.indices, self.matrix.indptr, self.n_workers, self.n_classes)
-
-    def class_totals(self, rows: slice) -> Floats:
-        return totals_by_class(self.block(rows), self.n_classes)
 
 
 def _sparse(columns: Int32s, pointers: Pointers, n_workers: int, n_classes: int) -> SparseVotes:
@@ -137,24 +124,13 @@ def _sparse(columns: Int32s, pointers: Pointers, n_workers: int, n_classes: int)
     return SparseVotes(matrix, n_workers, n_classes)
 
 
-@dataclass(frozen=True)
-class DenseVotes:
+class DenseVotes(Votes):
     """Votes of a full label matrix `(n_items, n_workers)` of class codes, one vote per cell."""
 
-    label_matrix: npt.NDArray[np.uint8]
-    n_classes: int
-
-    @property
-    def n_items(self) -> int:
-        return int(self.label_matrix.shape[0])
-
-    @property
-    def n_workers(self) -> int:
-        return int(self.label_matrix.shape[1])
-
-    @property
-    def n_votes(self) -> int:
-        return self.n_items * self.n_workers
+    def __init__(self, label_matrix: npt.NDArray[np.uint8], n_classes: int) -> None:
+        n_items, n_workers = label_matrix.shape
+        super().__init__(n_items, n_workers, n_classes, label_matrix.size)
+        self.label_matrix = label_matrix
 
     @property
     def blocks(self) -> list[slice]:
@@ -164,8 +140,8 @@ class DenseVotes:
     def _layout(self) -> tuple[list[slice], Floats, Int32s, Int32s]:
         """The ranges of the blocks; values, row pointers and first columns of the largest block.
 
-        Smaller blocks use leading parts of these arrays. As in `SparseVotes`, the caller of a
-        walk makes them, never one of its threads.
+        Smaller blocks use leading parts of these arrays. The caller of a walk makes them when it
+        asks for `blocks`, never one of its threads.
         """
         size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
         starts = range(0, self.n_items, size)
@@ -181,13 +157,6 @@ class DenseVotes:
             (values[: codes.size], (codes + first_columns).ravel(), pointers[: len(codes) + 1]),
             shape=(len(codes), self.n_workers * self.n_classes),
         )
-
-    def class_totals(self, rows: slice) -> Floats:
-        codes = self.label_matrix[rows]
-        totals = np.empty((len(codes), self.n_classes))
-        for code in range(self.n_classes):
-            totals[:, code] = np.count_nonzero(codes == code, axis=1)
-        return totals
 
 
 @dataclass(frozen=True)

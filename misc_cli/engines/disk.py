@@ -7,7 +7,6 @@ import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from misc_cli import cleanup
 from misc_cli.data.encode import Counts
 from misc_cli.data.types import Answers, Floats, KnownLabels
-from misc_cli.data.votes import Int32s, Pointers, SparseVotes, block_ranges, totals_by_class
+from misc_cli.data.votes import Int32s, Pointers, SparseVotes, Votes, block_ranges
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
@@ -35,22 +34,12 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
 
 
-@dataclass(frozen=True)
-class MappedVotes:
+class MappedVotes(Votes):
     """Votes whose columns are a file: a block is read when it is needed and freed after."""
 
-    columns: Int32s
-    pointers: Pointers
-    n_workers: int
-    n_classes: int
-
-    @property
-    def n_items(self) -> int:
-        return len(self.pointers) - 1
-
-    @property
-    def n_votes(self) -> int:
-        return len(self.columns)
+    def __init__(self, columns: Int32s, pointers: Pointers, n_workers: int, n_classes: int) -> None:
+        super().__init__(len(pointers) - 1, n_workers, n_classes, len(columns))
+        self.columns, self.pointers = columns, pointers
 
     @property
     def blocks(self) -> list[slice]:
@@ -69,9 +58,6 @@ class MappedVotes:
         shape = (rows.stop - rows.start, self.n_workers * self.n_classes)
         ones = self._layout[1][: len(columns)]
         return sp.csr_array((ones, columns, pointers - pointers[0]), shape=shape)
-
-    def class_totals(self, rows: slice) -> Floats:
-        return totals_by_class(self.block(rows), self.n_classes)
 
 
 @contextmanager

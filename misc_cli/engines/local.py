@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from misc_cli.data.encode import Counts
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Aggregator, Floats, Labels, Names, OnIteration, Start
+from misc_cli.data.types import Aggregator, Labels, Names, OnIteration, Start
 from misc_cli.data.votes import Rows, Votes
 from misc_cli.engines.protocol import (
     GOLD,
     OF_BOTH,
     POSTERIORS,
     Array,
+    Block,
     Columns,
     Engine,
     EngineMethod,
@@ -40,26 +39,6 @@ CHUNK_ROWS = 1 << 20
 # (name, shape, dtype) → an array for the rows of that name
 Allocate = Callable[[str, tuple[int, ...], "np.dtype[np.generic]"], Array]
 _allocating = Lock()
-
-
-@dataclass(frozen=True)
-class VotesBlock:
-    """A range of items of some votes."""
-
-    votes: Votes
-    rows: Rows
-    names: Names = None
-
-    @property
-    def items(self) -> Names:
-        return self.names.slice(self.rows.start, self.rows.stop - self.rows.start)
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        return self.votes.block(self.rows)
-
-    def class_totals(self) -> Floats:
-        return self.votes.class_totals(self.rows)
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
@@ -92,12 +71,13 @@ class LocalEngine:
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         # Kernels that run together are tasks of their own: threads have work even in one block.
         kernels = kernel.kernels if isinstance(kernel, FusedKernels) else (kernel,)
-        votes, before = self.votes, dict(self._arrays)
+        votes, names, before = self.votes, self.items, dict(self._arrays)
 
         def walk(task: tuple[Kernel[Any], Rows]) -> Any:
             one, rows = task
             views = {name: array[rows] for name, array in before.items()}
-            new, sums = one(VotesBlock(votes, rows, self.items), views)
+            items = None if names is None else names.slice(rows.start, rows.stop - rows.start)
+            new, sums = one(Block(items, votes.block(rows), votes.n_classes), views)
             for name, values in new.items():
                 self._array(name, values)[rows] = values
             return sums

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from misc_cli.data.encode import Counts
 from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Predictor, Start
+from misc_cli.data.votes import totals_by_class
 from misc_cli.errors import MiscError
 
 # `change: float = field(metadata=LARGEST)` keeps the larger of two instead of their sum.
@@ -71,19 +72,21 @@ TRUTH = "truth"
 SLICE = "slice"
 
 
-class Block(Protocol):
-    """The votes on a block of items."""
+@dataclass(frozen=True)
+class Block:
+    """The votes on a block of items.
 
-    @property
-    def items(self) -> Names:
-        """Return the names of the items, (n_block_items,); some engines of tests have none."""
+    items   their names, (n_block_items,); some engines of tests have none
+    matrix  the votes, CSR (n_block_items, n_workers * n_classes)
+    """
 
-    @property
-    def matrix(self) -> sp.csr_array:
-        """Return the votes, CSR (n_block_items, n_workers * n_classes)."""
+    items: Names
+    matrix: sp.csr_array
+    n_classes: int
 
     def class_totals(self) -> Floats:
         """Count the votes of each class on these items, (n_block_items, n_classes)."""
+        return totals_by_class(self.matrix, self.n_classes)
 
 
 class Kernel(Protocol[SumsOut]):

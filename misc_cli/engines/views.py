@@ -8,8 +8,8 @@ of the size of the items.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Generic, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from misc_cli.data.holdout import Draw, Hashes, Positions, Triplets, item_keys, without
 from misc_cli.data.resources import require_for
 from misc_cli.data.types import Codes, Floats, Labels, Names
-from misc_cli.data.votes import SparseVotes, totals_by_class
+from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
@@ -126,14 +126,13 @@ class Hide:
     """Marks the items whose answers a draw hides, and counts the hidden answers."""
 
     draw: Draw
-    n_classes: int
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (DRAWN,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
         matrix, keys = block.matrix, item_keys(block.items)
-        hidden = self.draw.hidden(matrix, self.n_classes, keys)
+        hidden = self.draw.hidden(matrix, block.n_classes, keys)
         drawn = np.zeros_like(keys)
         of_hidden = _rows_of(matrix, hidden)
         drawn[of_hidden] = keys[of_hidden]
@@ -144,34 +143,14 @@ def _rows_of(matrix: sp.csr_array, positions: Positions) -> Positions:
     return np.searchsorted(matrix.indptr, positions, side="right") - 1
 
 
-def _hidden(matrix: sp.csr_array, n_classes: int, draw: Draw, drawn: Hashes) -> Positions:
+def _hidden(block: Block, draw: Draw, drawn: Hashes) -> Positions:
     """Return the positions of the hidden votes; only marked items are searched."""
-    marked = np.flatnonzero(drawn)
+    matrix, marked = block.matrix, np.flatnonzero(drawn)
     starts, sizes = matrix.indptr[marked], np.diff(matrix.indptr)[marked]
     few = matrix[marked]
-    found = draw.hidden(few, n_classes, drawn[marked])
+    found = draw.hidden(few, block.n_classes, drawn[marked])
     # from positions among the votes of marked items to those among all
     return np.asarray((np.repeat(starts - few.indptr[:-1], sizes))[found] + found)
-
-
-@dataclass(frozen=True)
-class KeptBlock:
-    """A block without its hidden votes."""
-
-    block: Block
-    hidden: Positions
-    n_classes: int
-
-    @property
-    def items(self) -> Names:
-        return self.block.items
-
-    @cached_property
-    def matrix(self) -> sp.csr_array:
-        return without(self.block.matrix, self.hidden)
-
-    def class_totals(self) -> Floats:
-        return totals_by_class(self.matrix, self.n_classes)
 
 
 Mask = Callable[[Block, RowArrays], tuple[Block, RowArrays]]
@@ -223,16 +202,13 @@ class TrainingView(View):
     """Shows an engine without the answers that a draw hides; `Hide` went before."""
 
     def __init__(self, engine: Engine, draw: Draw, n_hidden: int) -> None:
-        mask = partial(_without_drawn, draw=draw, n_classes=engine.n_classes)
-        super().__init__(engine, mask, n_hidden, (DRAWN,))
+        super().__init__(engine, partial(_without_drawn, draw=draw), n_hidden, (DRAWN,))
         self.draw = draw
 
 
-def _without_drawn(
-    block: Block, rows: RowArrays, draw: Draw, n_classes: int
-) -> tuple[Block, RowArrays]:
-    hidden = _hidden(block.matrix, n_classes, draw, rows[DRAWN])
-    return KeptBlock(block, hidden, n_classes), rows
+def _without_drawn(block: Block, rows: RowArrays, draw: Draw) -> tuple[Block, RowArrays]:
+    hidden = _hidden(block, draw, rows[DRAWN])
+    return replace(block, matrix=without(block.matrix, hidden)), rows
 
 
 def without_gold(block: Block, rows: RowArrays) -> tuple[Block, RowArrays]:
@@ -265,10 +241,10 @@ class Revealed(Summed):
         return Triplets(workers, rows, classes), np.concatenate(self.posteriors)[order]
 
 
-def reveal(block: Block, rows: RowArrays, draw: Draw, n_classes: int) -> Revealed:
+def reveal(block: Block, rows: RowArrays, draw: Draw) -> Revealed:
     """Return the answers that a draw hides, with the posteriors of their items if there are any."""
     matrix = block.matrix
-    hidden = _hidden(matrix, n_classes, draw, rows[DRAWN])
+    hidden = _hidden(block, draw, rows[DRAWN])
     items = _rows_of(matrix, hidden)
     known = rows[POSTERIORS] if POSTERIORS in rows else np.zeros((matrix.shape[0], 0))
     return Revealed([rows[DRAWN][items]], [matrix.indices[hidden]], [known[items]])

@@ -43,7 +43,7 @@ from misc_cli.data.types import Codes, Floats, Names
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import AnswerEngine, Block, Engine, RowArrays, SumOver
-from misc_cli.engines.views import KeptBlock, View
+from misc_cli.engines.views import View
 from misc_cli.errors import DuplicateWorkersWarning
 from misc_cli.quality.evidence import said_by_workers
 
@@ -139,8 +139,7 @@ def compare_workers(engine: Engine) -> WorkerPairs:
     # pairs that share enough items to be judged are among the active workers
     kept: Chosen = activity >= MIN_SHARED
     while True:
-        count = partial(_count_pairs, kept=kept, n_classes=engine.n_classes)
-        n_pairs = engine.sweep(SumOver(count))
+        n_pairs = engine.sweep(SumOver(partial(_count_pairs, kept=kept)))
         if n_pairs <= MOST_PAIRS_OF_ANSWERS:
             break
         # half the answers give about a quarter of the pairs; ties in activity are dropped together
@@ -148,8 +147,7 @@ def compare_workers(engine: Engine) -> WorkerPairs:
         share = np.cumsum(order) / order.sum()
         wanted = 1.0 - 0.95 / np.sqrt(n_pairs / MOST_PAIRS_OF_ANSWERS)
         kept = activity > order[np.searchsorted(share, wanted)]
-    pairs = partial(_pairs_of_answers, kept=kept, n_classes=engine.n_classes)
-    keys = np.concatenate(engine.sweep(SumOver(pairs)))
+    keys = np.concatenate(engine.sweep(SumOver(partial(_pairs_of_answers, kept=kept))))
     keys.sort()
     starts = np.flatnonzero(np.diff(keys >> 1, prepend=-1))
     shared = np.diff(starts, append=len(keys))
@@ -159,20 +157,20 @@ def compare_workers(engine: Engine) -> WorkerPairs:
     return _judge(np.where(kept[:, None], said, 0), activity, first, second, shared, agreed)
 
 
-def _count_pairs(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> float:
+def _count_pairs(block: Block, _: RowArrays, kept: Chosen) -> float:
     """Count the pairs of answers to one item that these workers gave."""
-    before = np.append(0, np.cumsum(kept[block.matrix.indices // n_classes]))
+    before = np.append(0, np.cumsum(kept[block.matrix.indices // block.n_classes]))
     sizes = np.diff(before[block.matrix.indptr]).astype(np.float64)
     return float((sizes * (sizes - 1.0)).sum()) / 2.0
 
 
-def _pairs_of_answers(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> list[Keys]:
+def _pairs_of_answers(block: Block, _: RowArrays, kept: Chosen) -> list[Keys]:
     """Return a key for each pair of these workers' answers to an item.
 
     The key is (first · n_workers + second) · 2 + same; a block's answers are sorted by worker.
     """
-    chosen = kept[block.matrix.indices // n_classes]
-    worker, answer = np.divmod(block.matrix.indices[chosen].astype(np.int64), n_classes)
+    chosen = kept[block.matrix.indices // block.n_classes]
+    worker, answer = np.divmod(block.matrix.indices[chosen].astype(np.int64), block.n_classes)
     ends = np.append(0, np.cumsum(chosen))[block.matrix.indptr]
     sizes = np.diff(ends)
     # each answer is paired with those after it to the same item
@@ -270,13 +268,12 @@ def effective_votes(engine: Engine, pairs: WorkerPairs) -> Floats:
     alike = pairs.alike
     if not alike.any():
         return pairs.answers.astype(np.float64)
-    weigh = partial(_weigh, likeness=pairs.matrix(alike), n_classes=engine.n_classes)
-    return engine.sweep(SumOver(weigh))
+    return engine.sweep(SumOver(partial(_weigh, likeness=pairs.matrix(alike))))
 
 
-def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array, n_classes: int) -> Floats:
+def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array) -> Floats:
     matrix, n_workers = block.matrix, likeness.shape[0]
-    worker = matrix.indices // n_classes
+    worker = matrix.indices // block.n_classes
     shape = (matrix.shape[0], n_workers)
     who = sp.csr_array((np.ones(len(worker)), worker, matrix.indptr), shape=shape)
     row = np.repeat(np.arange(shape[0]), np.diff(matrix.indptr))
@@ -301,7 +298,8 @@ def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
         votes = engine.labels.votes
         assert isinstance(votes, SparseVotes)
         fewer = without(votes.matrix, _superfluous(votes.matrix, **known))
-        return engine.with_labels(replace(engine.labels, votes=replace(votes, matrix=fewer)))
+        votes = SparseVotes(fewer, votes.n_workers, votes.n_classes)
+        return engine.with_labels(replace(engine.labels, votes=votes))
     return View(engine, partial(_one_of_each, **known), gone)
 
 
@@ -324,7 +322,8 @@ def _count_superfluous(block: Block, _: RowArrays, **known: Any) -> int:
 
 def _one_of_each(block: Block, rows: RowArrays, **known: Any) -> tuple[Block, RowArrays]:
     """Hide all answers but one per item of every group: the mask of a `View`."""
-    return KeptBlock(block, _superfluous(block.matrix, **known), known["n_classes"]), rows
+    superfluous = _superfluous(block.matrix, **known)
+    return replace(block, matrix=without(block.matrix, superfluous)), rows
 
 
 def _warn(workers: Names, group: Keys, answers: Keys) -> None:

@@ -181,7 +181,7 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> d
     information  mutual information of true class and answer, in bits: 0 for a spammer, even one who
                  is often right by chance; high for a worker who is reliably wrong
     """
-    counted = engine.sweep(SumOver(partial(_count, n_classes=engine.n_classes)))
+    counted = engine.sweep(SumOver(_count))
     answers, agreed = counted[:, 0], counted[:, 1]
     accuracy = np.einsum("c,wcc->w", class_prior, confusions)
     low, high = _accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
@@ -195,13 +195,14 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> d
     }
 
 
-def _count(block: Block, rows: RowArrays, n_classes: int) -> Floats:
+def _count(block: Block, rows: RowArrays) -> Floats:
     """Count the answers of each worker, (n_workers, 2 + n_classes).
 
     Columns: all answers; those that equal the item's label; answers to items of each class, where
     answers to unsure items count less (`_accuracy_interval`).
     """
-    matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
+    matrix, n_classes = block.matrix, block.n_classes
+    posteriors = np.asarray(rows[POSTERIORS])
     shape = (matrix.shape[0], matrix.shape[1] // n_classes)
     worker, answer = np.divmod(matrix.indices, n_classes)
     final = np.repeat(decide(posteriors).label, np.diff(matrix.indptr))
@@ -264,12 +265,11 @@ def median_seconds(answers: object, workers: Names) -> Floats | None:
 
 def labels_that_change(engine: Engine) -> Indices:
     """Return how many labels would be others without each worker's answers, (n_workers,)."""
-    count = partial(_changed, n_classes=engine.n_classes, posteriors=LeaveOneOut.of(engine))
-    found: Indices = engine.sweep(SumOver(count))
-    return found
+    return engine.sweep(SumOver(partial(_changed, posteriors=LeaveOneOut.of(engine))))
 
 
-def _changed(block: Block, rows: RowArrays, n_classes: int, posteriors: LeaveOneOut) -> Indices:
+def _changed(block: Block, rows: RowArrays, posteriors: LeaveOneOut) -> Indices:
+    n_classes = block.n_classes
     n_workers = block.matrix.shape[1] // n_classes
     found = np.zeros(n_workers, dtype=np.int64)
     for part, votes, item in parts_of(block.matrix, n_classes):

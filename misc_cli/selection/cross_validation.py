@@ -151,7 +151,7 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         return
     size = max(1, round(share * engine.n_votes))
     for draw in fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed):
-        n_hidden = engine.sweep(Hide(draw, engine.n_classes))
+        n_hidden = engine.sweep(Hide(draw))
         if n_hidden == 0:
             return
         yield Fold(TrainingView(engine, draw, n_hidden), _revealed(engine, draw)[0])
@@ -159,7 +159,7 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
 
 def _revealed(engine: Engine, draw: Draw) -> tuple[Triplets, Floats]:
     """Return the answers that a draw hides, and the posteriors of their items, row by row."""
-    kernel = SumOver(partial(reveal, draw=draw, n_classes=engine.n_classes))
+    kernel = SumOver(partial(reveal, draw=draw))
     return engine.sweep(kernel).sorted(engine.n_classes)
 
 
@@ -248,7 +248,7 @@ class CrossValidation:
             variant = getattr(method.aggregator, "cv_variant", method.aggregator)
             tried, engine = replace(method, aggregator=variant), fold.training
             if isinstance(fold.training, TrainingView) and self._marked is not fold:
-                self.engine.sweep(Hide(fold.training.draw, engine.n_classes))
+                self.engine.sweep(Hide(fold.training.draw))
                 self._marked = fold
         elif isinstance(engine, MemoryEngine):
             engine = engine.with_labels(engine.labels)
