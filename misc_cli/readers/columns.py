@@ -126,8 +126,7 @@ def read_columns(
         if row is not None:
             raise nameless(document, row, role)
     chosen = {role: table.names[at] for role, at in places.items()}
-    n_rows = len(columns["label"])
-    return Parsed(columns, chosen, n_rows, document.format, table.delimiter, table.header)
+    return Parsed(columns, chosen, len(values[0]), document.format, table.delimiter, table.header)
 
 
 def flag(role: str) -> str:

@@ -51,11 +51,6 @@ def is_special(path: Path) -> bool:
     return odd or stream_number(path) is not None
 
 
-def real(path: Path) -> Path:
-    """Return the file behind links: a link keeps pointing at it."""
-    return Path(os.path.realpath(path))
-
-
 def open_special(path: Path) -> BinaryIO:
     """Open a stream, a device or a pipe; a pipe without a reader waits for one."""
     number = stream_number(path)
@@ -98,26 +93,26 @@ def check_writable(
     """
     chosen = list(paths)
     protect(inputs)
-    seen: set[Path] = set()
+    seen: set[str] = set()
     if not chosen if stdout is None else stdout:
-        seen.add(Path(f"/dev/fd/{STDOUT}"))
+        seen.add(f"/dev/fd/{STDOUT}")
         if is_input(STDOUT):
             raise ConfigError("stdout goes to a file that is an input; send it to another")
     for path in chosen:
-        final, number = real(path), stream_number(path)
+        final, number = os.path.realpath(path), stream_number(path)
         refuse_input(path, number)
         with os_errors_name(path):
             if number is not None:
                 access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
                 if number == STDIN or access == os.O_RDONLY:
                     raise ConfigError(f"{path}: this stream is not open for writing")
-                final = Path(f"/dev/fd/{number}")
+                final = f"/dev/fd/{number}"
             elif path.is_dir() or path.is_block_device():
                 raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
             try:
                 os.stat(path if number is None else number)
             except FileNotFoundError:
-                if not final.parent.exists():
+                if not os.path.exists(os.path.dirname(final)):
                     told = f"{path}: no such folder; make it: mkdir -p {path.parent}"
                     raise InputError(told) from None
         if final in seen:
@@ -128,18 +123,13 @@ def check_writable(
 
 def check_new_folder(path: Path) -> None:
     """Refuse a folder that is there and not empty; lock its name."""
-    folder = real(path)
     try:
-        taken = folder.exists() and any(folder.iterdir())
+        taken = path.exists() and any(path.iterdir())
     except OSError:  # a file, or a folder that cannot be read
         taken = True
-    if taken:
-        raise ConfigError(f"{path}: this is there and not empty; name a new folder")
-    if os.path.ismount(folder):
-        raise ConfigError(
-            f"{path}: something is mounted here, so it cannot appear at once; name a folder in it, "
-            f"{path}/labels/"
-        )
+    if taken or os.path.ismount(path):
+        why = "this is there and not empty" if taken else "something is mounted here"
+        raise ConfigError(f"{path}: {why}; name a new folder")
     hold([path])
 
 
@@ -214,12 +204,13 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
     Files join the set of one among them that this process has locked already. Otherwise there is
     one lock, beside the first file; another run that has it is waited for a little.
     """
-    files = list(dict.fromkeys(map(real, paths)))
+    files = dict.fromkeys(Path(os.path.realpath(path)) for path in paths)
     known = next((_held[file] for file in files if file in _held), None)
     new = [file for file in files if file not in _held]
     if not new:
         return lambda: None
     first = known or new[0]
+    lock = beside(first, "lock")
     taken: list[int] = []
 
     def release() -> None:
@@ -227,7 +218,7 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
             _held.pop(file, None)
         while taken:
             with suppress(OSError):
-                beside(first, "lock").unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
             with suppress(OSError):
                 os.close(taken.pop())
 
@@ -236,14 +227,13 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
     while known is None and not taken:
         # a lock file that is made is also known
         with os_errors_name(paths[0]), cleanup.deferred():
-            holder = _try_lock(beside(first, "lock"), taken)
-        if holder and time.monotonic() > give_up:
-            who = f" (process {holder})" if holder.isdigit() else ""
+            taken += _take(lock)
+        if not taken and time.monotonic() > give_up:
             raise InputError(
-                f"{paths[0]}: another run{who} is at work on it; wait for that one, or name "
-                "another output"
+                f"{paths[0]}: another run is at work on it; wait for that one, or name another "
+                "output"
             )
-        time.sleep(0.05 if holder else 0.0)
+        time.sleep(0.0 if taken else 0.05)
     _held.update(dict.fromkeys(new, first))
     for file in new:
         for left in temporary_names(file):  # by a run that was killed
@@ -272,49 +262,37 @@ def temporary_names(final: Path) -> tuple[Path, Path]:
 
 def beside(final: Path, ending: str) -> Path:
     """Return a hidden name in the same folder, never longer than a file system takes."""
-    name = os.fsencode(final.name)
-    if len(name) > LONGEST_STEM:
-        name = name[:LONGEST_STEM] + b"~" + hashlib.sha256(name).hexdigest()[:16].encode()
-    return final.with_name(f".{os.fsdecode(name)}.{ending}")
+    name = final.name
+    if len(os.fsencode(name)) > LONGEST_STEM:
+        name = f"{name[:40]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+    return final.with_name(f".{name}.{ending}")
 
 
-def _try_lock(path: Path, taken: list[int]) -> str:
-    """Take a lock; return who else has it, "" if nobody does.
-
-    It is `taken` unless its last holder removed the file in between.
-    """
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
-    except PermissionError:  # another user's, whose run was killed
-        handle = os.open(path, os.O_RDONLY | flags)
-    try:
+def _take(lock: Path) -> list[int]:
+    """Return the descriptor of a lock that is taken; none if another run has it."""
+    while True:
+        flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(lock, flags, 0o666)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in cleanup.NO_LOCKS:  # without locks runs go on all the same
+                    raise
+            if os.path.samestat(os.lstat(lock), os.fstat(handle)):
+                return [handle]
+            os.close(handle)  # its last holder removed it in between
+        except FileNotFoundError:
+            os.close(handle)
         except OSError as error:
-            if error.errno not in cleanup.NO_LOCKS:  # without locks runs go on all the same
+            if not isinstance(error, BlockingIOError):
+                with suppress(OSError):  # a broken disk: no lock file stays, unless somebody has it
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    lock.unlink()
+            os.close(handle)
+            if not isinstance(error, BlockingIOError):
                 raise
-        if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
-            taken.append(handle)
-            with suppress(OSError):  # a full disk: nobody can say who holds it
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            return ""
-    except FileNotFoundError:
-        pass
-    except BlockingIOError:
-        holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
-        os.close(handle)
-        return holder or "unknown"
-    except OSError:  # a broken disk: leave no lock file, unless another run has it
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
-                path.unlink()
-        os.close(handle)
-        raise
-    os.close(handle)
-    return ""
+            return []
 
 
 # A forked child has locked nothing: its parent decides how long an output is locked.

@@ -22,11 +22,11 @@ from misc_cli.engines.protocol import Columns
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.run_record import json_bytes
 from misc_cli.writers.output_paths import (
+    hold,
     is_special,
     locked,
     open_special,
     os_errors_name,
-    real,
     refuse_input,
     temporary_names,
 )
@@ -51,39 +51,36 @@ def write_all(
     the SHA-256 of each file, by path, before the next is written. `folder` gets its name after all
     files.
     """
-    special = [path for path in outputs if is_special(path)]
-    files = [path for path in outputs if path not in special]
     staged: list[Staged] = []
     waiting = None if folder is None else folder.waiting
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with locked([path for path in files if waiting not in path.parents]):
-        try:
-            for path in files:
-                with os_errors_name(path):
-                    piece = Staged(real(path))
-                    staged.append(piece)
-                    with os.fdopen(os.open(piece.waiting, flags, 0o666), "w+b") as stream:
-                        _fill(stream, outputs[path])
-                        digest = flush_and_sync(stream, piece.final)
-                if digests is not None:
-                    digests[path] = digest
-            for path in special:
-                with os_errors_name(path), open_special(path) as stream:
-                    _fill(stream, outputs[path])
-            if stdout is not None:
-                to_stdout(stdout)
-            cleanup.check()
-            publish(staged if folder is None else [*staged, folder])
-        finally:
-            for piece in staged:
-                piece.forget()
-
-
-def _fill(stream: BinaryIO, output: Write | bytes) -> None:
-    if isinstance(output, bytes):
-        stream.write(output)
-    else:
-        output(stream)
+    files = [path for path in outputs if not is_special(path)]
+    let_go = hold([path for path in files if waiting not in path.parents])
+    try:
+        for path in [*files, *(path for path in outputs if path not in files)]:
+            with os_errors_name(path):
+                if path in files:
+                    staged.append(Staged(path))
+                    stream: BinaryIO = os.fdopen(os.open(staged[-1].waiting, flags, 0o666), "w+b")
+                else:
+                    stream = open_special(path)
+                with stream:
+                    output = outputs[path]
+                    if isinstance(output, bytes):
+                        stream.write(output)
+                    else:
+                        output(stream)
+                    digest = flush_and_sync(stream, staged[-1].final) if path in files else ""
+            if digests is not None and digest:
+                digests[path] = digest
+        if stdout is not None:
+            to_stdout(stdout)
+        cleanup.check()
+        publish(staged if folder is None else [*staged, folder])
+    finally:
+        for piece in staged:
+            piece.forget()
+        let_go()
 
 
 def flush_and_sync(stream: BinaryIO, final: Path) -> str:
@@ -93,7 +90,7 @@ def flush_and_sync(stream: BinaryIO, final: Path) -> str:
         os.fchmod(stream.fileno(), final.stat().st_mode & 0o777)
     os.fsync(stream.fileno())
     stream.seek(0)
-    return sha256_of(stream)
+    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def sha256_of(stream: BinaryIO) -> str:
@@ -102,11 +99,11 @@ def sha256_of(stream: BinaryIO) -> str:
 
 
 class Staged:
-    """A file or folder under its temporary name, and the name that it gets."""
+    """A file or folder under its temporary name, and the name that it gets, behind links."""
 
-    def __init__(self, final: Path) -> None:
-        self.final = final
-        self.waiting, self.earlier = temporary_names(final)
+    def __init__(self, path: Path) -> None:
+        self.final = Path(os.path.realpath(path))
+        self.waiting, self.earlier = temporary_names(self.final)
         self.replaced = False
         self.forget = cleanup.at_end(self.sweep)
 
@@ -114,27 +111,6 @@ class Staged:
         """Remove the temporary names."""
         cleanup.remove(self.waiting)
         cleanup.remove(self.earlier)
-
-    def rename(self) -> None:
-        """Replace what is there, keeping it under a second name until the whole set is there."""
-        refuse_input(self.final)
-        is_folder = self.waiting.is_dir()
-        if not is_folder and self.final.is_dir():  # made meanwhile by somebody else
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if is_folder and self.final.exists():
-            self.earlier.mkdir()  # for undo: it was there, and empty
-        elif self.final.exists():
-            try:
-                os.link(self.final, self.earlier)
-            except OSError:  # no hard links here
-                os.rename(self.final, self.earlier)
-        try:
-            os.replace(self.waiting, self.final)
-        except OSError:
-            if not self.final.exists() and self.earlier.exists():
-                os.rename(self.earlier, self.final)
-            raise
-        self.replaced = True
 
     def undo(self) -> None:
         """Put back what was there."""
@@ -144,61 +120,64 @@ class Staged:
             os.replace(self.earlier, self.final)
         elif self.final.exists():
             os.unlink(self.final)
-        self.replaced = False
 
 
 def publish(staged: Sequence[Staged]) -> None:
-    """Rename all or none; signals wait meanwhile."""
+    """Rename all or none; signals wait meanwhile.
+
+    What is there stays under a second name until the whole set is there. If a rename fails, the
+    earlier set is put back, the last file first: run.json never vouches for files of another. One
+    that cannot be put back does not keep the others from it, and its earlier content stays.
+    """
     with cleanup.deferred():
         try:
             for piece in staged:
                 with os_errors_name(piece.final):
-                    piece.rename()
-            _sync_folders(staged)
+                    refuse_input(piece.final)
+                    is_folder, is_there = piece.waiting.is_dir(), piece.final.exists()
+                    if not is_folder and piece.final.is_dir():  # made meanwhile by somebody else
+                        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                    if is_folder and is_there:
+                        piece.earlier.mkdir()  # for undo: it was there, and empty
+                    elif is_there:
+                        try:
+                            os.link(piece.final, piece.earlier)
+                        except OSError:  # no hard links here
+                            os.rename(piece.final, piece.earlier)
+                            piece.replaced = True
+                    os.replace(piece.waiting, piece.final)
+                    piece.replaced = True
+            for folder in dict.fromkeys(piece.final.parent for piece in staged):
+                with suppress(OSError):  # renames reach the disk where the system offers it
+                    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    try:
+                        os.fsync(handle)
+                    finally:
+                        os.close(handle)
         except (OSError, ConfigError, InputError):
-            _undo(staged)
+            lost = []
+            for piece in reversed([piece for piece in staged if piece.replaced]):
+                try:
+                    piece.undo()
+                except OSError as error:
+                    lost.append(
+                        f"{piece.final}: cannot be put back ({error.strerror}); its earlier"
+                    )
+                    lost[-1] += f" content is {piece.earlier}"
+                    piece.earlier = piece.waiting  # not to be removed
+            if lost:
+                raise InputError("; ".join(lost)) from None
             raise
         finally:
             for piece in staged:
                 piece.forget()
 
 
-def _undo(staged: Sequence[Staged]) -> None:
-    """Put back the earlier set, the last file first: run.json never vouches for files of another.
-
-    One that cannot be put back does not keep the others from it, and its earlier content stays.
-    """
-    complaint = None
-    for piece in reversed(staged):
-        if piece.replaced:
-            try:
-                piece.undo()
-            except OSError as error:
-                complaint = (
-                    f"{piece.final}: cannot be put back ({error.strerror}); its earlier content is "
-                    f"{piece.earlier}"
-                )
-                piece.earlier = piece.waiting  # not to be removed
-    if complaint is not None:
-        raise InputError(complaint)
-
-
-def _sync_folders(staged: Sequence[Staged]) -> None:
-    """Put renames on the disk, where the system offers it."""
-    for folder in dict.fromkeys(piece.final.parent for piece in staged):
-        with suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-
 @contextmanager
 def new_folder(path: Path) -> Iterator[Staged]:
     """Make a folder under a temporary name, to be filled and given to `write_all`."""
     with locked([path]), os_errors_name(path):
-        staged = Staged(real(path))
+        staged = Staged(path)
         try:
             staged.waiting.mkdir()
             yield staged

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as csv
 
 from misc_cli.data.encode import trimmed
 from misc_cli.data.types import Floats, LabelTable, WorkerTable
@@ -21,21 +20,22 @@ from misc_cli.readers.vocabulary import SYNONYMS
 CONFIDENCE = "confidence"
 PROBABILITY = "p_"
 WANTED = {"item": [*SYNONYMS["item"], {"id"}], "label": SYNONYMS["label"]}
+WORKER = ("worker", "answers", "accuracy")  # columns that a table of workers has
+INTERVAL = ("accuracy_low", "accuracy_high")  # and that it may have
 
 
 def read_labels(path: str) -> LabelTable:
     """Read labels that `misc aggregate` wrote, or any two columns of items and labels."""
     source = open_source(path)
-    format_name = detect(source)
-    found = _names(source, format_name)
-    sure = [CONFIDENCE] if CONFIDENCE in found else []
-    chances = [name for name in found if name.startswith(PROBABILITY)]
+    names = _names(source)
+    sure = [CONFIDENCE] if CONFIDENCE in names else []
+    chances = [name for name in names if name.startswith(PROBABILITY)]
     given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
     synonyms = {**WANTED, **{name: [] for name in given}}
     columns = read_columns(source, given, synonyms).columns
     items, labels = trimmed(columns["item"]), trimmed(columns["label"])
     labelled = pc.not_equal(labels, "")
-    numbers = {name: _label_numbers(source.name, name, columns[name], labelled) for name in given}
+    numbers = {name: _numbers(source, name, columns[name].filter(labelled)) for name in given}
     return LabelTable(
         items=items.filter(labelled),
         labels=labels.filter(labelled),
@@ -46,8 +46,29 @@ def read_labels(path: str) -> LabelTable:
     )
 
 
-def _names(source: Source, format_name: str) -> list[str]:
+def read_workers(path: str) -> WorkerTable:
+    """Read a table that `misc aggregate --workers` wrote: names, answers and accuracies."""
+    source = open_source(path)
+    names = _names(source)
+    for name in WORKER:
+        if name not in names:
+            raise InputError(
+                f"{source.name}: no column {name}; give a file that misc aggregate --workers wrote"
+            )
+    given: dict[str, str | None] = {n: n for n in (*WORKER, *INTERVAL) if n in names}
+    columns = read_columns(source, given, {name: [] for name in given}).columns
+    workers = trimmed(columns.pop("worker"))
+    if len(pc.unique(workers)) < len(workers):
+        raise InputError(f"{source.name}: a worker stands in two rows; keep one")
+    answers = _numbers(source, "answers", columns.pop("answers"), most=np.inf)
+    numbers = {name: _numbers(source, name, column) for name, column in columns.items()}
+    low, high = (numbers.get(name) for name in INTERVAL)
+    return WorkerTable(workers, answers, numbers["accuracy"], low, high, source.name)
+
+
+def _names(source: Source) -> list[str]:
     """Return the names of the columns, if the format has a header."""
+    format_name = detect(source)
     if format_name == "parquet":
         return open_records(source, format_name).names
     if format_name not in ("csv", "tsv"):
@@ -57,61 +78,15 @@ def _names(source: Source, format_name: str) -> list[str]:
     return [name.strip() for name in dialect.first_row] if dialect.header else []
 
 
-def _label_numbers(file: str, name: str, column: Any, labelled: Any) -> Floats:
+def _numbers(source: Source, name: str, column: Any, most: float = 1.0) -> Floats:
+    """Return a column of numbers from 0 to `most`."""
     try:
-        values: Floats = trimmed(column).filter(labelled).cast(pa.float64()).to_numpy()
+        values: Floats = trimmed(column).cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
-        raise InputError(f"{file}: column {name} holds something that is not a number") from None
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+        told = f"{source.name}: column {name} holds something that is not a number"
+        raise InputError(told) from None
+    bad = np.flatnonzero(~((values >= 0) & (values <= most)))
     if len(bad):
-        raise InputError(
-            f"{file}: column {name} holds {values[bad[0]]:g}; a probability is between 0 and 1"
-        )
+        told = f"{source.name}: column {name} holds {values[bad[0]]:g}; a probability"
+        raise InputError(f"{told} is between 0 and 1")
     return values
-
-
-NAME = "worker"
-NEEDED = ("answers", "accuracy")
-
-
-def read_workers(path: str) -> WorkerTable:
-    """Read a table of workers: their names and all columns of numbers."""
-    import pyarrow.parquet as parquet
-
-    source = open_source(path)
-    delimiter = "\t" if source.suffix == ".tsv" else ","
-    try:
-        if detect(source) == "parquet":
-            table = parquet.read_table(pa.BufferReader(source.content))
-        else:
-            table = csv.read_csv(
-                pa.BufferReader(source.content),
-                parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=csv.ConvertOptions(column_types={NAME: pa.string()}),
-            )
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{source.name}: not a table of workers ({error})") from None
-    for name in (NAME, *NEEDED):
-        if name not in table.column_names:
-            raise InputError(
-                f"{source.name}: no column {name}; give a file that misc aggregate --workers wrote"
-            )
-    names = trimmed(table[NAME])
-    if len(pc.unique(names)) < len(names):
-        raise InputError(f"{source.name}: a worker stands in two rows; keep one")
-    numbers = {
-        name: table[name].cast(pa.float64()).to_numpy()
-        for name in table.column_names
-        if pa.types.is_floating(table[name].type) or pa.types.is_integer(table[name].type)
-    }
-    for name in NEEDED:
-        if name not in numbers or not np.isfinite(numbers[name]).all():
-            raise InputError(f"{source.name}: column {name} holds something that is not a number")
-    return WorkerTable(
-        workers=names,
-        answers=numbers.pop("answers"),
-        accuracy=numbers.pop("accuracy"),
-        low=numbers.pop("accuracy_low", None),
-        high=numbers.pop("accuracy_high", None),
-        name=source.name,
-    )

@@ -192,7 +192,7 @@ def test_one_run_at_a_time_and_the_dead_hold_nothing(
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     assert run(WORDS) == 2
-    assert f"another run (process {holder.pid}) is at work on it" in capfd.readouterr().err
+    assert "another run is at work on it" in capfd.readouterr().err
     assert content() == {}
     holder.kill()
     holder.wait()
