@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -276,8 +276,7 @@ class SparkEngine(PartitionedEngine):
         nothing = _plain(pa.table(dict(make.of_nothing(self.n_classes))))
         return self.blocks.mapInArrow(decided, from_arrow_schema(nothing.schema))
 
-    def facts(self) -> dict[str, Any]:
-        return {}
+    facts: ClassVar[Mapping[str, Any]] = {}
 
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         table = pa.Table.from_pandas(self.labels(make).toPandas(), preserve_index=False)

@@ -140,7 +140,7 @@ def begin(
         engine.sweep(FirstSlice())
         return stopped, None
     initial = engine.whole(POSTERIORS) if initial is None else initial
-    engine.put(SLICE, harden(initial, engine.labels.gold))
+    engine.arrays[SLICE] = harden(initial, engine.labels.gold)
     return stopped, initial
 
 
@@ -163,7 +163,7 @@ def passes(
             tensor = LabelTensor(cast(SparseVotes, engine.votes), engine.whole(SLICE), known)
             completion = completer(tensor, observe)
             new, moved = next_slice(tensor.slice, completion.slice, engine.labels.gold, hard)
-            engine.put(SLICE, new)
+            engine.arrays[SLICE] = new
         else:
             # as T_(2) @ table the slice needs nothing of the size of the items here
             table = cast(Any, completer).slice_table(engine, observe, known)
@@ -209,7 +209,7 @@ def finish(
         own = confusions_of(labels, here.whole(POSTERIORS), PSEUDO_ANSWERS)
         fitted = replace(found, confusions=own, predictor=None)
     for name in (POSTERIORS, *fitted.detail_rows):
-        engine.put(name, here.whole(name))
+        engine.arrays[name] = here.whole(name)
     return fitted
 
 

@@ -173,34 +173,45 @@ class Labels:
 Predictor = Callable[[Codes, Codes], Floats]
 
 
-@dataclass(frozen=True)
-class Aggregation:
-    """The result of an aggregator.
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """Result of a method on an engine. The posteriors stay there (`POSTERIORS`).
 
-    posteriors   (n_items, n_classes), rows sum to 1
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
-    item_details name → (n_items,), for example the difficulty of mmce
+    stopped      stage → why its loop ended, a constant of `data.solver`; a vote has no loop
     own_workers  name → (n_workers, ...): parameters that a later fit of the same method starts from
     own_shared   name → such parameters that belong to no worker
-    stopped      stage → why its loop ended, a constant of `data.solver`; a vote has no loop
+    detail_rows  names of the engine's rows that tell more of items, (n_block_items,) each
+    predictor    the model's own forecast of answers, where all rows are in this process
     """
 
-    posteriors: Floats
     confusions: Floats
     class_prior: Floats
     iterations: int
+    stopped: Mapping[str, str] = field(default_factory=dict)
     objective: float | None = None
-    predictor: Predictor | None = None
-    item_details: Mapping[str, Floats] = field(default_factory=dict)
     own_workers: Mapping[str, Floats] = field(default_factory=dict)
     own_shared: Mapping[str, Floats] = field(default_factory=dict)
-    stopped: Mapping[str, str] = field(default_factory=dict)
+    detail_rows: tuple[str, ...] = ()
+    predictor: Predictor | None = None
 
     @property
     def converged(self) -> bool:
         """True if every loop that ran stopped by its tolerance."""
         return all(reason == "tolerance" for reason in self.stopped.values())
+
+
+@dataclass(frozen=True)
+class Aggregation(Fitted):
+    """The result of an aggregator that was called on labels.
+
+    posteriors    (n_items, n_classes), rows sum to 1
+    item_details  name → (n_items,), for example the difficulty of mmce
+    """
+
+    posteriors: Floats
+    item_details: Mapping[str, Floats] = field(default_factory=dict)
 
     def predict(self, workers: Codes, items: Codes) -> Floats:
         """Return the model's forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""

@@ -153,6 +153,7 @@ class DaskEngine(PartitionedEngine):
         known = self.cluster.client.submit(bytes, payload, pure=False)
         self._shares = self._at_home(_translated, [encoded[share] for share in full], known=known)
 
+    @property
     def facts(self) -> dict[str, Any]:
         self.cluster.look()
         return {
@@ -287,7 +288,7 @@ def _with_rows(
     share: LocalEngine, layers: list[Swept], into: dict[str, Array] | None = None
 ) -> LocalEngine:
     """Return an engine with all rows of a share; new ones go `into` a mapping, not over those."""
-    rows = dict(share.rows(slice(0, None)))
+    rows = dict(share.arrays)
     for written, _ in layers:
         rows |= written
     return LocalEngine(share.votes, rows, items=share.items, into=into)

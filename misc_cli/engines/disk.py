@@ -189,7 +189,7 @@ def _mapped_part(path: Path, vocabulary: Vocabulary, gold: KnownLabels | None) -
     with pa.memory_map(items) as source:
         names = pa.ipc.open_file(source).read_all()["item"].combine_chunks()
     votes = MappedVotes(columns, pointers, part.n_workers, part.n_classes)
-    return LocalEngine(votes, part.rows(slice(0, None)), partial(_allocate, path), names)
+    return LocalEngine(votes, part.arrays, partial(_allocate, path), names)
 
 
 def _mapped(path: Path, values: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -11,23 +12,19 @@ import numpy as np
 
 from misc_cli.data.encode import Counts
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Aggregator, Labels, Names, OnIteration, Start
+from misc_cli.data.types import Aggregator, Fitted, Labels, Names, OnIteration
 from misc_cli.data.votes import Rows, Votes
 from misc_cli.engines.protocol import (
     GOLD,
-    OF_BOTH,
     POSTERIORS,
     Array,
     Block,
     Columns,
     Engine,
-    EngineMethod,
-    Fitted,
     FusedKernels,
     FusedSums,
     Kernel,
     MakeColumns,
-    RowArrays,
     Sums,
     Vocabulary,
     WriteChunks,
@@ -41,22 +38,19 @@ Allocate = Callable[[str, tuple[int, ...], "np.dtype[np.generic]"], Array]
 _allocating = Lock()
 
 
-def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    return np.empty(shape, dtype)
-
-
 class LocalEngine:
     """Engine in this process.
 
-    `rows` are the initial arrays, (n_items, ...) each; `allocate` makes new ones, which go `into` a
-    mapping of the caller's, or replace those of their name; `items` are the names of the items.
+    `arrays` are the rows of all items by name, (n_items, ...) each; `allocate` makes new ones,
+    which go `into` a mapping of the caller's, or replace those of their name; `items` are the names
+    of the items.
     """
 
     def __init__(
         self,
         votes: Votes,
         rows: Mapping[str, Array] | None = None,
-        allocate: Allocate = in_memory,
+        allocate: Allocate = lambda _, shape, dtype: np.empty(shape, dtype),
         items: Names = None,
         ordered: bool = False,
         into: dict[str, Array] | None = None,
@@ -64,14 +58,15 @@ class LocalEngine:
         self.votes, self.items, self.ordered = votes, items, ordered
         self.n_items, self.n_votes = votes.n_items, votes.n_votes
         self.n_workers, self.n_classes = votes.n_workers, votes.n_classes
-        self._arrays = dict(rows or {})
-        self._into = self._arrays if into is None else into
+        self.arrays = dict(rows or {})
+        self._into = self.arrays if into is None else into
         self._allocate = allocate
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         # Kernels that run together are tasks of their own: threads have work even in one block.
         kernels = kernel.kernels if isinstance(kernel, FusedKernels) else (kernel,)
-        votes, names, before = self.votes, self.items, dict(self._arrays)
+        votes, names, before, into = self.votes, self.items, dict(self.arrays), self._into
+        allocate = self._allocate
 
         def walk(task: tuple[Kernel[Any], Rows]) -> Any:
             one, rows = task
@@ -79,7 +74,11 @@ class LocalEngine:
             items = None if names is None else names.slice(rows.start, rows.stop - rows.start)
             new, sums = one(Block(items, votes.block(rows), votes.n_classes), views)
             for name, values in new.items():
-                self._array(name, values)[rows] = values
+                with _allocating:  # for the first block that has such rows
+                    if name not in into:
+                        shape = (self.n_items, *values.shape[1:])
+                        into[name] = allocate(name, shape, values.dtype)
+                into[name][rows] = values
             return sums
 
         blocks = votes.blocks
@@ -94,26 +93,7 @@ class LocalEngine:
         return cast(Sums, found)
 
     def whole(self, name: str) -> Array:
-        return self._arrays[name]
-
-    def rows(self, some: slice) -> RowArrays:
-        """Return all arrays of these items."""
-        return {name: array[some] for name, array in self._arrays.items()}
-
-    def has(self, name: str) -> bool:
-        return name in self._arrays
-
-    def put(self, name: str, values: Array) -> None:
-        """Keep an array, (n_items, ...), under a name."""
-        self._arrays[name] = values
-
-    def _array(self, name: str, values: Array) -> Array:
-        """Return the array of this name; allocate it for the first block that has some rows."""
-        with _allocating:
-            if name not in self._into:
-                shape = (self.n_items, *values.shape[1:])
-                self._into[name] = self._allocate(name, shape, values.dtype)
-            return self._into[name]
+        return self.arrays[name]
 
     def __sizeof__(self) -> int:
         """Tell Dask how large it is: the votes are a sparse matrix."""
@@ -121,7 +101,8 @@ class LocalEngine:
 
     def columns(self, make: MakeColumns, some: slice) -> Columns:
         """Return columns of these items."""
-        return make(self.items.slice(some.start, some.stop - some.start), self.rows(some))
+        rows = {name: array[some] for name, array in self.arrays.items()}
+        return make(self.items.slice(some.start, some.stop - some.start), rows)
 
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         """Yield columns of all items, in their order, some rows at a time."""
@@ -148,19 +129,12 @@ class MemoryEngine(LocalEngine):
         super().__init__(
             labels.votes, {**(rows or {}), **gold}, items=labels.items, ordered=labels.ordered
         )
-        self.labels, self.counts, self.inputs = labels, counts, inputs
-        self._facts = dict(facts or {})
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.labels.workers, self.labels.classes, self.labels.ordered)
-
-    def facts(self) -> dict[str, Any]:
-        return dict(self._facts)
+        self.labels, self.counts, self.inputs, self.facts = labels, counts, inputs, facts or {}
+        self.vocabulary = Vocabulary(labels.workers, labels.classes, labels.ordered)
 
     def with_labels(self, labels: Labels) -> MemoryEngine:
         """Return an engine of these labels and no rows, read from the same inputs."""
-        return MemoryEngine(labels, None, self.counts, self.inputs, self._facts)
+        return MemoryEngine(labels, None, self.counts, self.inputs, self.facts)
 
     def write_parts(
         self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
@@ -177,27 +151,19 @@ def solved(
     In memory other rows of the method do not. One that knows no engines is called on the labels.
     `whole`, a fit on more answers, is the start of a method that has `refit_subset`.
     """
-
-    def fit(here: Engine, start: Start | None) -> Fitted:
-        if whole is not None and hasattr(method, "refit_subset"):
-            refitted: Fitted = method.refit_subset(here, whole, start)
-            return refitted
-        return cast(EngineMethod, method).solve(here, on_iteration, start)
-
-    if not isinstance(engine, MemoryEngine):
-        return fit(engine, None)
-    labels = engine.labels
-    if hasattr(method, "solve"):
-        here = engine.with_labels(labels)
-        fitted = fit(here, labels.start)
-        rows: Mapping[str, Array] = {
-            name: here.whole(name) for name in (POSTERIORS, *fitted.detail_rows)
-        }
+    here, start, on_engines = engine, None, cast(Any, method)
+    if isinstance(engine, MemoryEngine):
+        if not hasattr(method, "solve"):
+            found = method(engine.labels, on_iteration)
+            engine.arrays.update({POSTERIORS: found.posteriors, **found.item_details})
+            return replace(found, detail_rows=tuple(found.item_details))
+        here, start = engine.with_labels(engine.labels), engine.labels.start
+    fitted: Fitted
+    if whole is not None and hasattr(method, "refit_subset"):
+        fitted = on_engines.refit_subset(here, whole, start)
     else:
-        found = method(labels, on_iteration)
-        rows = {POSTERIORS: found.posteriors, **found.item_details}
-        same = {name: getattr(found, name) for name in OF_BOTH}
-        fitted = Fitted(detail_rows=tuple(found.item_details), **same)
-    for name, values in rows.items():
-        engine.put(name, values)
+        fitted = on_engines.solve(here, on_iteration, start)
+    if isinstance(engine, MemoryEngine):
+        for name in (POSTERIORS, *fitted.detail_rows):
+            engine.arrays[name] = np.asarray(here.whole(name))
     return fitted

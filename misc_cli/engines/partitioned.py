@@ -206,6 +206,7 @@ class PartsEngine(PartitionedEngine):
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         return add_up(part.sweep(kernel) for part in self.parts)
 
+    @property
     def facts(self) -> dict[str, Any]:
         return {"parts": len(self.parts)}
 

@@ -12,7 +12,7 @@ where they are, hands the kernel to every block and adds the partial sums in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import reduce
 from operator import iadd
 from pathlib import Path
@@ -23,7 +23,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.encode import Counts
-from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Predictor, Start
+from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Start
+from misc_cli.data.types import Fitted as Fitted
 from misc_cli.data.votes import totals_by_class
 from misc_cli.errors import MiscError
 
@@ -222,10 +223,8 @@ class MakeColumns(Protocol):
         """Return the columns without rows, for their names and types."""
 
 
-class WriteChunks(Protocol):
-    """Writes chunks of a table to a file and returns its SHA-256. It can be pickled."""
-
-    def __call__(self, chunks: Iterable[Columns], path: Path) -> str: ...
+# Writes chunks of a table to a file and returns its SHA-256. It can be pickled.
+WriteChunks = Callable[[Iterable[Columns], Path], str]
 
 
 class AnswerEngine(Engine, Protocol):
@@ -239,7 +238,8 @@ class AnswerEngine(Engine, Protocol):
     def inputs(self) -> Sequence[Mapping[str, Any]]:
         """Return name, size and SHA-256 of each file that the engine read."""
 
-    def facts(self) -> dict[str, Any]:
+    @property
+    def facts(self) -> Mapping[str, Any]:
         """Return what run.json says of the engine."""
 
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
@@ -256,32 +256,6 @@ def add_up(partials: Iterable[Sums]) -> Sums:
     return reduce(iadd, partials)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """Result of a method on an engine. The posteriors stay there (`POSTERIORS`).
-
-    confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
-    class_prior  (n_classes,)
-    stopped, own_workers, own_shared  as in `Aggregation`
-    detail_rows  names of the engine's rows that tell more of items, (n_block_items,) each
-    predictor    the model's own forecast of answers, where all rows are in this process
-    """
-
-    confusions: Floats
-    class_prior: Floats
-    iterations: int
-    stopped: Mapping[str, str] = field(default_factory=dict)
-    objective: float | None = None
-    own_workers: Mapping[str, Floats] = field(default_factory=dict)
-    own_shared: Mapping[str, Floats] = field(default_factory=dict)
-    detail_rows: tuple[str, ...] = ()
-    predictor: Predictor | None = None
-
-
-# Fields of an `Aggregation`, too.
-OF_BOTH = tuple(one.name for one in fields(Fitted) if one.name != "detail_rows")
-
-
 class EngineMethod(Protocol):
     """A method that runs on any engine."""
 
@@ -295,8 +269,5 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
     posteriors = engine.whole(POSTERIORS)
     if posteriors is None:
         raise MiscError("the posteriors are spread over files or machines: read them part by part")
-    return Aggregation(
-        posteriors=np.asarray(posteriors, dtype=np.float64),
-        item_details={name: np.asarray(engine.whole(name)) for name in fitted.detail_rows},
-        **{name: getattr(fitted, name) for name in OF_BOTH},
-    )
+    details = {name: np.asarray(engine.whole(name)) for name in fitted.detail_rows}
+    return Aggregation(np.asarray(posteriors, dtype=np.float64), details, **vars(fitted))

@@ -1,8 +1,8 @@
 """Views of an engine without some answers or without gold; engines gathered into memory.
 
 `Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
-those answers; `reveal` returns them and what a fit on the view says of their items, never anything
-of the size of the items.
+those answers; `revealed` returns them and what a fit on the view says of their items: nothing of
+the size of all items.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from misc_cli.engines.protocol import (
     Engine,
     Kernel,
     RowArrays,
-    Summed,
     SumOver,
     Sums,
     SumsOut,
@@ -40,23 +39,10 @@ from misc_cli.engines.protocol import (
 )
 
 
-@dataclass
-class Gathered(Summed):
-    """Votes of some items and rows by name, in one piece for each block.
-
-    sizes    (n_block_items,) how many votes each item has
-    columns  (n_block_votes,) worker * n_classes + class
-    """
-
-    names: list[Names]
-    sizes: list[Array]
-    columns: list[Array]
-    rows: list[dict[str, Array]]
-
-
 def _gather(
     block: Block, rows: RowArrays, chosen: Callable[[Names], Array] | None, names: tuple[str, ...]
-) -> Gathered:
+) -> list[tuple[Names, Array, Array, dict[str, Array]]]:
+    """Return names, numbers of votes, columns of the votes and rows of the wanted items."""
     matrix = block.matrix
     found = {name: np.array(rows[name]) for name in names if name in rows}
     items = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
@@ -64,7 +50,7 @@ def _gather(
         wanted = chosen(items)
         matrix, items = matrix[wanted], items.filter(pa.array(wanted))
         found = {name: values[wanted] for name, values in found.items()}
-    return Gathered([items], [np.diff(matrix.indptr)], [matrix.indices], [found])
+    return [(items, np.diff(matrix.indptr), matrix.indices, found)]
 
 
 def gathered_votes(
@@ -77,15 +63,16 @@ def gathered_votes(
     `chosen` says by their names which items are wanted; None: all.
     """
     found = engine.sweep(SumOver(partial(_gather, chosen=chosen, names=rows)))
-    names, columns = pa.concat_arrays(found.names), np.concatenate(found.columns)
-    pointers = np.concatenate([[0], np.cumsum(np.concatenate(found.sizes))]).astype(np.int32)
+    items, sizes, of_blocks, pieces = zip(*found, strict=True)
+    names, columns = pa.concat_arrays(items), np.concatenate(of_blocks)
+    pointers = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int32)
     shape = (len(names), engine.n_workers * engine.n_classes)
     votes = sp.csr_array((np.ones(len(columns)), columns.astype(np.int32), pointers), shape=shape)
     order = pc.sort_indices(names).to_numpy().astype(np.int64)
     kept = {
-        name: np.concatenate([piece[name] for piece in found.rows])[order]
+        name: np.concatenate([piece[name] for piece in pieces])[order]
         for name in rows
-        if all(name in piece for piece in found.rows)
+        if all(name in piece for piece in pieces)
     }
     return names.take(pa.array(order)), votes[order], kept
 
@@ -113,7 +100,7 @@ def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryE
         vocabulary.ordered,
         found.get(GOLD),
     )
-    facts = {**engine.facts(), "gathered": True}
+    facts = {**engine.facts, "gathered": True}
     return MemoryEngine(labels, found, engine.counts, engine.inputs, facts)
 
 
@@ -216,35 +203,22 @@ def without_gold(block: Block, rows: RowArrays) -> tuple[Block, RowArrays]:
     return block, {name: rows[name] for name in rows if name != GOLD}
 
 
-@dataclass
-class Revealed(Summed):
-    """Hidden answers, collected per block, unordered, and what a fit without them says.
+def revealed(engine: Engine, draw: Draw) -> tuple[Triplets, Floats]:
+    """Return the answers that a draw hides, and the posteriors of their items, row by row.
 
-    keys        (n_hidden,) of their items, by which `sorted` puts them into one order for all
-    columns     (n_hidden,) worker * n_classes + class
-    posteriors  (n_hidden, n_classes) of their items
+    The order, by item, then by worker and class, is that of all engines; `items` are the rows.
     """
-
-    keys: list[Hashes]
-    columns: list[Codes]
-    posteriors: list[Floats]
-
-    def sorted(self, n_classes: int) -> tuple[Triplets, Floats]:
-        """Return the hidden answers and the posteriors of their items, row by row.
-
-        The order, by item, then by worker and class, is that of all engines; `items` are the rows.
-        """
-        columns = np.concatenate(self.columns)
-        order = np.lexsort((columns, np.concatenate(self.keys)))
-        workers, classes = np.divmod(columns[order], np.int32(n_classes))
-        rows = np.arange(len(order), dtype=np.int32)
-        return Triplets(workers, rows, classes), np.concatenate(self.posteriors)[order]
+    found = zip(*engine.sweep(SumOver(partial(_reveal, draw=draw))), strict=True)
+    keys, columns, posteriors = map(np.concatenate, found)
+    order = np.lexsort((columns, keys))
+    workers, classes = np.divmod(columns[order], np.int32(engine.n_classes))
+    return Triplets(workers, np.arange(len(order), dtype=np.int32), classes), posteriors[order]
 
 
-def reveal(block: Block, rows: RowArrays, draw: Draw) -> Revealed:
-    """Return the answers that a draw hides, with the posteriors of their items if there are any."""
+def _reveal(block: Block, rows: RowArrays, draw: Draw) -> list[tuple[Hashes, Codes, Floats]]:
+    """Return keys of the hidden answers' items, their columns, and posteriors if there are any."""
     matrix = block.matrix
     hidden = _hidden(block, draw, rows[DRAWN])
     items = _rows_of(matrix, hidden)
     known = rows[POSTERIORS] if POSTERIORS in rows else np.zeros((matrix.shape[0], 0))
-    return Revealed([rows[DRAWN][items]], [matrix.indices[hidden]], [known[items]])
+    return [(rows[DRAWN][items], matrix.indices[hidden], known[items])]

@@ -79,7 +79,7 @@ class QuestionRun:
         """Return the content of run.json; `facts` are those of `manifest`."""
         read, engine = self.inputs.read, self.outcome.engine
         if self.inputs.engine is not None:
-            facts["engine"] = {"name": self.request.engine, **engine.facts()}
+            facts["engine"] = {"name": self.request.engine, **engine.facts}
         inputs = engine.inputs if read is None else map(asdict, read.files)
         known = {name: found.file for name, found in self.inputs.known.items()}
         return manifest(self.outcome, self.request, inputs, known, **facts)

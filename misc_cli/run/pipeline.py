@@ -100,7 +100,9 @@ def run(
             mark_truth(engine, truth)
         if fitter is not None or (methods.automatic and few(engine)):
             engine = gathered_engine(engine)
-    known = engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and engine.has(TRUTH) else None
+    known = (
+        engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and TRUTH in engine.arrays else None
+    )
     recorder = Recorder(known, on_iteration)
     with thread_limit(settings.threads):
         with watch.stage("compare"):
@@ -125,7 +127,7 @@ def run(
                 assert isinstance(engine, MemoryEngine)
                 assert isinstance(found.engine, MemoryEngine)
                 for name in (POSTERIORS, *found.detail_rows):
-                    engine.put(name, found.engine.whole(name))
+                    engine.arrays[name] = found.engine.whole(name)
                 found = replace(found, engine=engine)
             if counted is not engine:
                 judged = judged_by_all_answers(found.confusions, engine, pairs)
@@ -249,7 +251,7 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
             pure = here.whole(POSTERIORS)
         both = [engine.whole(POSTERIORS), np.asarray(pure)]
         mixed: Floats = np.average(both, axis=0, weights=[loop.strength, 1 - loop.strength])
-        engine.put(POSTERIORS, mixed)
+        engine.arrays[POSTERIORS] = mixed
     record = {
         # whose result started the loop stands among the methods, by name
         "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},

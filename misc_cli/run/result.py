@@ -118,7 +118,7 @@ class RunResult:
     @property
     def truth(self) -> Codes | None:
         """Return known classes for judging, (n_items,), -1 where unknown; None without truth."""
-        return self.memory.whole(TRUTH) if self.memory.has(TRUTH) else None
+        return self.memory.whole(TRUTH) if TRUTH in self.memory.arrays else None
 
     @cached_property
     def decision(self) -> Decision:

@@ -19,7 +19,6 @@ from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of
 from misc_cli.aggregators.methods import DawidSkene
 from misc_cli.data.holdout import (
     FLOOR,
-    Draw,
     Triplets,
     fold_draws,
     fold_plan,
@@ -54,7 +53,7 @@ from misc_cli.engines.views import (
     TrainingView,
     View,
     gathered_votes,
-    reveal,
+    revealed,
     without_gold,
 )
 from misc_cli.errors import MiscWarning
@@ -129,7 +128,7 @@ class Fold:
             posteriors = training.whole(POSTERIORS)
             counts = self.counts(posteriors)
         else:
-            posteriors = _revealed(training.engine, training.draw)[1]
+            posteriors = revealed(training.engine, training.draw)[1]
             counts = known = training.sweep(ExpectedCounts()).by_worker
         of_items = posteriors[hidden.items]
         if fitted.predictor is None:
@@ -154,13 +153,7 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         n_hidden = engine.sweep(Hide(draw))
         if n_hidden == 0:
             return
-        yield Fold(TrainingView(engine, draw, n_hidden), _revealed(engine, draw)[0])
-
-
-def _revealed(engine: Engine, draw: Draw) -> tuple[Triplets, Floats]:
-    """Return the answers that a draw hides, and the posteriors of their items, row by row."""
-    kernel = SumOver(partial(reveal, draw=draw))
-    return engine.sweep(kernel).sorted(engine.n_classes)
+        yield Fold(TrainingView(engine, draw, n_hidden), revealed(engine, draw)[0])
 
 
 def known_items(block: Block, rows: RowArrays) -> list[tuple[Array, Array, Array]]:

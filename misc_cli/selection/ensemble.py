@@ -66,11 +66,6 @@ class FitResult(Fitted):
         return cls(engine=engine, **{**own, "predictor": None}, **more)
 
     @property
-    def converged(self) -> bool:
-        """True if every loop that ran stopped because it moved less than its tolerance."""
-        return all(reason == "tolerance" for reason in self.stopped.values())
-
-    @property
     def posteriors(self) -> Floats:
         """Return the posteriors of a fit in memory, (n_items, n_classes)."""
         return np.asarray(self.engine.whole(POSTERIORS))
@@ -163,9 +158,9 @@ def mean_of(
             stopped=joined_stops(*(one.stopped for one in fitted)),
         )
     if isinstance(whole, MemoryEngine):
-        whole.put(POSTERIORS, np.asarray(here.whole(POSTERIORS)))
+        whole.arrays[POSTERIORS] = np.asarray(here.whole(POSTERIORS))
         for name in joint.detail_rows:
-            whole.put(name, trials[0].rows[name])
+            whole.arrays[name] = trials[0].rows[name]
     members = [trial.candidate for trial in trials]
     return FitResult.of(whole, joint, members=members, selection=selection, calibration=calibration)
 

@@ -315,7 +315,7 @@ class StateSession:
         settled[settled] &= item_fingerprints(labels)[where[settled]] == then[settled]
         posteriors = engine.whole(POSTERIORS).copy()
         posteriors[where[settled]] = earlier[settled]
-        engine.put(POSTERIORS, posteriors)
+        engine.arrays[POSTERIORS] = posteriors
         self.n_kept_labels = int(settled.sum())
 
     def unchanged(self, inputs: Sequence[Any], run_file: Path) -> dict[str, Any] | None:

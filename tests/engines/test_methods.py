@@ -92,7 +92,7 @@ class Forgetful(LocalEngine):
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         self.n_sweeps += 1
         if self.n_sweeps % 3 == 0:
-            self._arrays.clear()
+            self.arrays.clear()
             for payload in self.log.payloads:
                 self.n_again += 1
                 super().sweep(pickle.loads(payload))

@@ -300,7 +300,7 @@ def test_a_killed_worker_changes_no_posterior(
             make = LabelColumns(engine.vocabulary.classes, probabilities=True)
             found = joined_columns(engine.chunks(make))
             _until(lambda: any(worker.poll() is not None for worker in made.workers))
-            _until(lambda: engine.facts()["losses"] == 1)
+            _until(lambda: engine.facts["losses"] == 1)
             assert "is lost; others make its share again" in str(recwarn.pop(MiscWarning).message)
     finally:
         made.stop()
@@ -340,11 +340,11 @@ def test_a_sweep_sends_its_table_once_per_worker_and_returns_one_sum(
     write_csv(rows, Path("answers.csv"))
     table = n_crowd * 9 * 8
     with opened_engine(cluster.address) as engine:
-        assert engine.facts()["parts"] == 8
+        assert engine.facts["parts"] == 8
         method = registry.create("aggregator", "ds-em", tol=0.0, max_iter=n_sweeps)
-        before, first = _bytes_out(engine), engine.facts()
+        before, first = _bytes_out(engine), engine.facts
         method.solve(engine, lambda _: None)
-        moved, facts = _bytes_out(engine) - before, engine.facts()
+        moved, facts = _bytes_out(engine) - before, engine.facts
     sweeps = facts["sweeps"] - first["sweeps"]
     assert facts["received"] - first["received"] == pytest.approx(table * sweeps, rel=0.01)
     assert facts["sent"] - first["sent"] <= 2 * table * sweeps * 1.01
@@ -394,7 +394,7 @@ def test_a_worker_that_joins_gets_shares(tmp_path: Path, small_shares: None) -> 
         made.add_worker()
         made.ready(1)
         with opened_engine(made.address) as engine:
-            assert engine.facts()["parts"] == 4
+            assert engine.facts["parts"] == 4
             method.solve(engine, watch)
             held = engine.cluster.client.has_what()
             assert all(any(key.startswith("_sweep") for key in held[one]) for one in held), held

@@ -44,7 +44,7 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
     errors = {name: float(items.mean()) for name, items in wrong.items()}
     assert errors["once"] == errors["alone"] < 0.12
     assert errors["all"] > 0.25
-    engine.put(POSTERIORS, fits["once"].posteriors)
+    engine.arrays[POSTERIORS] = fits["once"].posteriors
     judged = judged_by_all_answers(fits["once"].confusions, engine, pairs)
     assert np.allclose(judged[40:], judged[original])
 

@@ -196,7 +196,7 @@ class Informed:
         shuffled = np.random.default_rng(0).permutation(self.truth)
         posteriors = np.eye(3)[self.truth if knows else shuffled]
         rows = np.full((labels.n_workers, 3, 3), 0.1) + 0.7 * np.eye(3)
-        return Aggregation(posteriors, rows, np.full(3, 1 / 3), iterations=1)
+        return Aggregation(posteriors, confusions=rows, class_prior=np.full(3, 1 / 3), iterations=1)
 
 
 @pytest.mark.parametrize("completed_leads", [True, False])
