@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
-from os import fspath
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +27,9 @@ from misc_cli.arguments import (
     known_of,
     name_of,
     names_of,
-    reading_of,
-    seconds,
     session,
+    telling,
+    text_frame,
 )
 from misc_cli.arguments import ReadOptions as ReadOptions
 from misc_cli.completers.parameters import Loop
@@ -40,8 +38,8 @@ from misc_cli.data.parameters import check, parameters_of
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
+from misc_cli.readers import options as readers
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.report.frames import text_frame
 from misc_cli.results import Result, labels_of
 from misc_cli.run import pipeline
 from misc_cli.run.request import AggregateRequest, Stopwatch
@@ -66,7 +64,6 @@ def aggregate(
     worker_col: str | None = None,
     item_col: str | None = None,
     label_col: str | None = None,
-    seconds_col: str | None = None,
     reading: ReadOptions | None = None,
     duplicates: Duplicates | None = None,
     class_order: Sequence[object] | None = None,
@@ -74,9 +71,7 @@ def aggregate(
     seed: int = 0,
     threads: int | None = None,
     processes: bool = False,
-    time_budget: float | str | None = None,
-    state: Path | None = None,
-    accept: Sequence[str] = (),
+    time_budget: float | None = None,
     progress: bool = False,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Result[F]:
@@ -87,9 +82,7 @@ def aggregate(
     answers
         A data frame (pandas, polars, pyarrow) with a row for each answer, or files. Columns are
         found by their names (task or item, worker or annotator, label …), or by `worker_col`,
-        `item_col` and `label_col`; `reading` says more of how to read files.
-    seconds_col
-        The column of seconds that answers took, if its name does not tell: workers have a median.
+        `item_col` and `label_col`; `reading` says more of how to read.
     aggregator
         A name, a method with its parameters (`misc_cli.DawidSkene(max_iter=50)`), or a function of
         your own from labels to posteriors (docs/plugins.md). "auto" lets hidden answers choose.
@@ -109,10 +102,7 @@ def aggregate(
     threads, processes
         Threads that walk the items, and whether an automatic choice may start processes.
     time_budget
-        Seconds, or text such as "10s", that an automatic choice may take.
-    state, accept
-        A folder: methods are kept and fits start where the last run ended; `accept` names what may
-        differ from then, as --accept does.
+        Seconds that an automatic choice may take.
     progress
         True says on stderr how far it is; `on_iteration` is told of each iteration.
 
@@ -129,8 +119,11 @@ def aggregate(
     1     9      0    1.000000
     """
     watch = Stopwatch()
-    with session(processes, progress, on_iteration) as running:
-        options = reading_of(reading, worker_col, item_col, label_col, duplicates, seconds_col)
+    with session(processes) as warned:
+        columns = {"worker_col": worker_col, "item_col": item_col, "label_col": label_col}
+        given = {**columns, "duplicates": duplicates}
+        own = {name: value for name, value in given.items() if value is not None}
+        options = readers.ReadOptions(**{**vars(reading or readers.ReadOptions()), **own})
         read, files, kind = answers_of(answers, options)
         basis = Settings(
             preset=preset,
@@ -139,9 +132,9 @@ def aggregate(
             seed=seed,
             threads=threads,
             calibrate=calibrate,
-            time_budget=seconds(time_budget),
+            time_budget=time_budget,
         )
-        settings, own = with_methods(basis, aggregator, completer, loop)
+        settings, custom = with_methods(basis, aggregator, completer, loop)
         known = {"gold": known_of(gold), "truth": known_of(truth)}
         sources = {role: file for role, (_, file) in known.items() if file is not None}
         asked = AggregateRequest(
@@ -150,28 +143,16 @@ def aggregate(
             options,
             gold=sources["gold"].name if "gold" in sources else None,
             truth=sources["truth"].name if "truth" in sources else None,
-            state=None if state is None else fspath(state),
-            accept=tuple(accept),
         )
-        run = partial(
-            pipeline.run,
+        outcome = pipeline.run(
             read,
-            build(settings, own),
+            build(settings, custom),
             gold=known["gold"][0],
             truth=known["truth"][0],
-            on_iteration=running.on_iteration,
+            on_iteration=telling(on_iteration) if progress else on_iteration,
             watch=watch,
         )
-        if state is None:
-            outcome = run()
-        else:  # start from what the last run saved
-            from misc_cli.state.session import opened
-            from misc_cli.writers.output_set import write_all
-
-            with opened(asked) as saved:
-                outcome = run(fitter=saved.fit)
-                write_all(saved.outputs(outcome))
-    return Result(outcome, running.warnings, asked, files, sources, kind)
+    return Result(outcome, tuple(warned), asked, files, sources, kind)
 
 
 def compare(
@@ -181,16 +162,13 @@ def compare(
     completers: Sequence[Completion] = ("none", "tucker"),
     preset: Preset = "robust",
     truth: Known | Mapping[str, Known] | None = None,
-    worker_col: str | None = None,
-    item_col: str | None = None,
-    label_col: str | None = None,
     reading: ReadOptions | None = None,
     duplicates: Duplicates | None = None,
     class_order: Sequence[object] | None = None,
     seed: int = 0,
     threads: int | None = None,
     processes: bool = False,
-    time_budget: float | str | None = None,
+    time_budget: float | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Return methods ranked by how well they forecast answers that were hidden from them.
@@ -224,11 +202,14 @@ def compare(
     from misc_cli.selection.compare import Dataset, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
 
-    with session(processes, progress) as running, thread_limit(threads):
-        options = reading_of(reading, worker_col, item_col, label_col, duplicates)
-        budget = seconds(time_budget)
+    with session(processes), thread_limit(threads):
+        options = replace(reading or readers.ReadOptions(), duplicates=duplicates)
         rules = Settings(
-            preset=preset, duplicates=duplicates, seed=seed, threads=threads, time_budget=budget
+            preset=preset,
+            duplicates=duplicates,
+            seed=seed,
+            threads=threads,
+            time_budget=time_budget,
         )
         own = parameters_of(Settings)
         check({name: getattr(rules, name) for name in own}, own)
@@ -254,8 +235,9 @@ def compare(
             chosen = aggregators or applicable(dataset.engine)
             return combinations(completers, chosen, preset, seed)
 
-        asked: dict[str, Any] = {"seed": seed, "time_budget": budget}
-        asked["on_iteration"] = running.on_iteration
+        asked: dict[str, Any] = {"seed": seed, "time_budget": time_budget}
+        if progress:
+            asked["on_iteration"] = telling(ignore_iteration)
         if len(datasets) > 1:
             table = compare_datasets(datasets, methods, **asked)
             return pd.DataFrame(table.columns()).set_index("method")
@@ -338,15 +320,13 @@ def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
     return found
 
 
-def workers(run: F | Source | Result[F], *, seconds_col: str | None = None) -> F:
+def workers(run: F | Source | Result[F]) -> F:
     """Return answers, accuracy, agreement and verdict of each worker, the worst first.
 
     Parameters
     ----------
     run
         A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
-    seconds_col
-        Of answers, as in `aggregate`.
 
     Examples
     --------
@@ -355,11 +335,7 @@ def workers(run: F | Source | Result[F], *, seconds_col: str | None = None) -> F
     >>> workers(aggregate(answers, aggregator="ds-em")).columns[:4].tolist()
     ['worker', 'answers', 'accuracy', 'accuracy_low']
     """
-    if seconds_col is None:
-        return _table_of("workers", run)
-    if isinstance(run, Result) or is_record(run):
-        raise ConfigError("seconds_col says how to read answers; give it to aggregate")
-    return _table_of("workers", aggregate(run, seconds_col=seconds_col))
+    return _table_of("workers", run)
 
 
 def items(run: F | Source | Result[F]) -> F:
@@ -415,19 +391,12 @@ def report(
         return place
 
 
-def inspect(
-    answers: Frame | Source,
-    *,
-    worker_col: str | None = None,
-    item_col: str | None = None,
-    label_col: str | None = None,
-    reading: ReadOptions | None = None,
-) -> dict[str, Any]:
+def inspect(answers: Frame | Source, *, reading: ReadOptions | None = None) -> dict[str, Any]:
     """Return what is in answers and how they would be read, as `misc inspect --json` says it.
 
     Parameters
     ----------
-    answers, worker_col, item_col, label_col, reading
+    answers, reading
         As in `aggregate`.
 
     Examples
@@ -441,7 +410,7 @@ def inspect(
     from misc_cli.quality.agreement import summarize
 
     with session():
-        options = reading_of(reading, worker_col, item_col, label_col, None)
+        options = reading or readers.ReadOptions()
         if is_frame(answers):
             return {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
         return inspected(names_of(answers), options)
@@ -491,24 +460,15 @@ def simulate(
         return text_frame(answer_columns(crowd)), text_frame(truth_columns(crowd))
 
 
-def read_answers(
-    sources: Source,
-    *,
-    worker_col: str | None = None,
-    item_col: str | None = None,
-    label_col: str | None = None,
-    reading: ReadOptions | None = None,
-) -> pd.DataFrame:
+def read_answers(sources: Source, *, reading: ReadOptions | None = None) -> pd.DataFrame:
     """Return answers from files, as text: columns worker, item, label.
 
     Parameters
     ----------
     sources
         Files, folders or addresses of any format that misc reads (docs/input.md).
-    worker_col, item_col, label_col
-        The columns' names or positions, where misc does not find them.
     reading
-        More of how to read: `ReadOptions(question="mood", delimiter=";")`.
+        How to read them: `ReadOptions(worker_col="who", question="mood", delimiter=";")`.
 
     Examples
     --------
@@ -518,8 +478,7 @@ def read_answers(
     ['worker', 'item', 'label']
     """
     with session():
-        options = reading_of(reading, worker_col, item_col, label_col, None)
-        found = read_answer_columns(names_of(sources), options).answers
+        found = read_answer_columns(names_of(sources), reading).answers
         return text_frame({"worker": found.worker, "item": found.item, "label": found.label})
 
 

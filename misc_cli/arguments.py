@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    NamedTuple,
     Protocol,
     TypeAlias,
     TypeGuard,
@@ -35,7 +35,6 @@ import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from misc_cli.data.encode import plain, trimmed
-from misc_cli.data.parameters import seconds_of
 from misc_cli.data.resources import processes as may_use_processes
 from misc_cli.data.types import (
     Aggregator,
@@ -46,7 +45,6 @@ from misc_cli.data.types import (
     LabelTable,
     Names,
     OnIteration,
-    ignore_iteration,
 )
 from misc_cli.errors import ConfigError, InputError, MiscWarning, in_python, python_words
 from misc_cli.readers import options as readers
@@ -100,56 +98,42 @@ OWNER = {
 class Column:
     """The distinct values of a column, in order of appearance, and the text of each.
 
-    `values` are a pandas Series, or an Arrow array, plainer than the `type` of its column. `order`
-    are the texts of an ordered category in its order.
+    `order` are the texts of an ordered category in its order, `type` is that of an Arrow column.
     """
 
-    values: Any
+    values: pd.Series[Any]
     texts: Names
-    type: Any = None
     order: tuple[str, ...] | None = None
+    type: Any = None
 
     @classmethod
     def read(cls, column: Any, name: str) -> tuple[Any, Column]:
         """Return a column as dictionary-encoded text, missing values missing, and its values."""
         order = own = None
         try:
-            if isinstance(column, pa.ChunkedArray | pa.Array):
-                own, coded = column.type, plain(column).dictionary_encode()
-                codes, values = coded.indices.fill_null(-1).to_numpy(), coded.dictionary
-                series = values.to_pandas()
-            else:
-                codes, distinct = pd.factorize(column)
-                values = series = pd.Series(distinct)
+            if isinstance(column, pa.ChunkedArray):
+                own = column.type
+                column = pd.Series(pd.arrays.ArrowExtensionArray(plain(column)))
+            codes, distinct = pd.factorize(column)
         except (TypeError, pa.ArrowNotImplementedError):
             raise InputError(
                 f"column {name!r}: its values cannot be compared; give text, numbers or categories"
             ) from None
-        texts = texts_of(series)
-        if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
-            order = tuple(texts.take(series.cat.codes.argsort().to_numpy()).to_pylist())
+        values = pd.Series(distinct)
+        texts = texts_of(values)
+        if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
+            order = tuple(texts.take(values.cat.codes.argsort().to_numpy()).to_pylist())
         indices = pa.array(codes, pa.int32(), mask=codes < 0)
         text = pa.DictionaryArray.from_arrays(indices, texts)
-        return text, cls(values, trimmed(texts), own, order)
+        return text, cls(values, trimmed(texts), order, own)
 
-    def named(self, names: Any) -> Any:
+    def named(self, names: Any) -> pd.Series[Any]:
         """Return the values that these texts stand for; the texts, if some stand for none."""
-        at = self.positions(names)
+        at = pc.index_in(names, self.texts)
         if at.null_count > names.null_count:
-            return names
-        if isinstance(self.values, pd.Series):
-            return self.values.reindex(at.to_pandas()).reset_index(drop=True)
-        taken = self.values.take(at)
-        if pa.types.is_dictionary(self.type):
-            taken = taken.dictionary_encode()
-        try:
-            return taken.cast(self.type)
-        except pa.ArrowNotImplementedError:  # polars' own kinds of text, which it makes again
-            return taken
-
-    def positions(self, names: Any) -> Any:
-        """Return the place of each text in the order of appearance, null where it has none."""
-        return pc.index_in(names, self.texts)
+            found: pd.Series[Any] = names.to_pandas()
+            return found
+        return self.values.reindex(at.to_pandas()).reset_index(drop=True)
 
 
 def texts_of(values: pd.Series[Any]) -> Names:
@@ -157,6 +141,7 @@ def texts_of(values: pd.Series[Any]) -> Names:
 
     A text that looks like another value of the column (the word "1" beside the number 1) is quoted.
     """
+    values = values.astype(object).infer_objects()
     if pd.api.types.is_float_dtype(values.dtype):
         values = values.convert_dtypes()
     texts = values.astype("string")
@@ -175,17 +160,23 @@ class Kind:
 
     def frame(self, columns: Mapping[str, Any], by: str | None = None) -> Any:
         """Return named columns as a data frame, rows in the order of appearance of `by`."""
-        found = {name: _values(column) for name, column in columns.items()}
+        order, found, owned = None, text_frame(columns), {}
         if by is not None and by in self.columns:
-            order = np.argsort(self.columns[by].positions(found[by]).to_numpy(), kind="stable")
-            found = {name: column.take(order) for name, column in found.items()}
-        for name, column in found.items():
-            if OWNER.get(name) in self.columns and isinstance(column, pa.Array):
-                found[name] = self.columns[OWNER[name]].named(column)
+            order = pc.index_in(pa.array(found[by], pa.string()), self.columns[by].texts)
+        for name in found:
+            if OWNER.get(name) in self.columns:
+                owned[name] = self.columns[OWNER[name]]
+                found[name] = owned[name].named(pa.array(found[name], pa.string()))
+        if order is not None:
+            found = found.iloc[order.to_numpy().argsort(kind="stable")].reset_index(drop=True)
         if self.name == "pandas":
-            arrow = {name: column for name, column in found.items() if isinstance(column, pa.Array)}
-            return pd.DataFrame({**found, **{k: column.to_pandas() for k, column in arrow.items()}})
-        table = pa.table(found)
+            return found
+        table = pa.Table.from_pandas(found, preserve_index=False)
+        for name, own in owned.items():
+            column = table[name]
+            column = column.dictionary_encode() if pa.types.is_dictionary(own.type) else column
+            with contextlib.suppress(pa.ArrowNotImplementedError):  # polars makes its own text
+                table = table.set_column(found.columns.get_loc(name), name, column.cast(own.type))
         if self.name == "arrow":
             return table
         import polars
@@ -197,20 +188,20 @@ class Kind:
 
     def values(self, role: str, names: Names) -> pd.Index[Any]:
         """Return the values of an owner's texts as a pandas index, in the order given."""
-        found = self.columns[role].named(names) if role in self.columns else names
-        index: pd.Index[Any] = pd.Index(found.to_pandas() if isinstance(found, pa.Array) else found)
-        return index
+        own = self.columns.get(role)
+        return pd.Index(names.to_pandas() if own is None else own.named(names))
 
 
-def _values(column: Any) -> Any:
-    """Return a column as numpy numbers or a plain Arrow array."""
-    if not isinstance(column, pd.Series):
-        return plain(column) if isinstance(column, pa.ChunkedArray | pa.Array) else column
-    try:
-        text = column.dtype == object or pd.api.types.is_string_dtype(column.dtype)
-        return pa.array(column, from_pandas=True) if text else column.to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return column.to_numpy()
+def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return columns (numpy, or arrow text) as a frame of plain text and numbers."""
+    return pd.DataFrame(
+        {
+            name: plain(column).to_pandas()
+            if isinstance(column, pa.Array | pa.ChunkedArray)
+            else column
+            for name, column in columns.items()
+        }
+    )
 
 
 def is_frame(given: object) -> TypeGuard[Frame]:
@@ -265,43 +256,13 @@ class ReadOptions(readers.ReadOptions):
             super().__post_init__()
 
 
-def _told(forward: OnIteration) -> OnIteration:
-    """Return an observer that also says on stderr, on one line, how far a run is."""
-    shown = time.monotonic()
-
-    def tell(iteration: Iteration) -> None:
-        nonlocal shown
-        forward(iteration)
-        if time.monotonic() - shown > 0.2:
-            shown = time.monotonic()
-            of = iteration.extra.get("of")
-            what = str(iteration.extra.get("candidate", iteration.stage))
-            done = f"{what} {iteration.iteration}{'' if of is None else f' of {of}'}"
-            sys.stderr.write(f"\r{done[:70]:<70}")
-            sys.stderr.flush()
-
-    return tell
-
-
-class Session(NamedTuple):
-    """Observers of a call while it runs: `on_iteration` of progress, `caught` of warnings."""
-
-    on_iteration: OnIteration
-    caught: list[warnings.WarningMessage]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(python_words(str(warning.message)) for warning in self.caught)
-
-
 @contextmanager
-def session(
-    processes: bool = False, progress: bool = False, forward: OnIteration = ignore_iteration
-) -> Iterator[Session]:
-    """Run as the command line does, with one BLAS thread, and speak as Python does.
+def session(processes: bool = False) -> Iterator[list[str]]:
+    """Run as the command line does, with one BLAS thread; yield the warnings, in Python's words.
 
-    Warnings reach the caller's filters when the block ends, as if its own line had given them.
+    They reach the caller's filters when the block ends, as if its own line had given them.
     """
+    said: list[str] = []
     with (
         in_python(),
         warnings.catch_warnings(record=True) as caught,
@@ -309,42 +270,33 @@ def session(
         may_use_processes(processes),
     ):
         warnings.simplefilter("always", MiscWarning)
-        running = Session(_told(forward) if progress else forward, caught)
-        try:
-            yield running
-        finally:
-            if progress:
-                sys.stderr.write(f"\r{'':<70}\r")
-    for text, warning in zip(running.warnings, caught, strict=True):
-        warnings.warn(text, warning.category, stacklevel=_frames_of_misc())
-
-
-def _frames_of_misc() -> int:
-    """Return how many frames there are from the caller of this to the first outside of misc."""
+        yield said
     ours = (str(FilePath(__file__).parent), contextlib.__file__)
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
-        level, frame = level + 1, frame.f_back
-    return level
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(sys._getframe())]
+    level = next((at for at, file in enumerate(files, 1) if not file.startswith(ours)), 1)
+    for warning in caught:
+        said.append(python_words(str(warning.message)))
+        warnings.warn(said[-1], warning.category, stacklevel=level)
+
+
+def telling(forward: OnIteration) -> OnIteration:
+    """Return an observer that also says on stderr how far a run is, once a second."""
+    shown = time.monotonic()
+
+    def tell(iteration: Iteration) -> None:
+        nonlocal shown
+        forward(iteration)
+        if time.monotonic() - shown > 1:
+            shown = time.monotonic()
+            what = iteration.extra.get("candidate", iteration.stage)
+            of = f" of {iteration.extra['of']}" if "of" in iteration.extra else ""
+            print(f"{what} {iteration.iteration}{of}", file=sys.stderr)
+
+    return tell
 
 
 def is_record(run: object) -> bool:
     return isinstance(run, str | PathLike) and fspath(run).endswith("run.json")
-
-
-def reading_of(
-    reading: readers.ReadOptions | None,
-    worker_col: str | None,
-    item_col: str | None,
-    label_col: str | None,
-    duplicates: str | None,
-    seconds_col: str | None = None,
-) -> readers.ReadOptions:
-    """Return how to read, as the command line would record it."""
-    given = {"worker_col": worker_col, "item_col": item_col, "label_col": label_col}
-    given |= {"duplicates": duplicates, "seconds_col": seconds_col}
-    known = {} if reading is None else vars(reading)
-    return readers.ReadOptions(**{**known, **{k: v for k, v in given.items() if v is not None}})
 
 
 def class_order_of(class_order: Sequence[object] | None, kind: Kind) -> tuple[str, ...] | None:
@@ -354,15 +306,6 @@ def class_order_of(class_order: Sequence[object] | None, kind: Kind) -> tuple[st
     if isinstance(class_order, str) or not isinstance(class_order, Sequence):
         raise ConfigError(f"class_order {class_order!r}: give a list of labels")
     return tuple(texts_of(pd.Series(list(class_order))).to_pylist())
-
-
-def seconds(given: float | str | None) -> float | None:
-    if not isinstance(given, str):
-        return given
-    seconds = seconds_of(given)
-    if seconds is None:
-        raise ConfigError(f"time_budget {given!r}: give seconds, or a time such as 60s, 5m or 1h")
-    return seconds
 
 
 def answers_of(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import pandas as pd
 
-from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of
+from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of, text_frame
 from misc_cli.data.encode import encode_known
 from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import ConfigError, needs_extra
 from misc_cli.quality.evaluation import wilson
 from misc_cli.readers.answer_table import FileInfo
-from misc_cli.report.frames import convergence_frame, frames, text_frame
+from misc_cli.report.frames import convergence_frame, frames
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult, label_columns, worker_columns
 from misc_cli.run.run_record import manifest, write_records

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
+from misc_cli.arguments import text_frame
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals
@@ -118,17 +118,6 @@ def frames(outcome: RunResult) -> Frames:
 def convergence_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the iterations of the methods, in the order they ran."""
     return pd.DataFrame([line for line in records if line["stage"] not in SEARCH_STAGES])
-
-
-def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return columns (numpy, or arrow text) as a frame of plain text and numbers."""
-    plain = {}
-    for name, column in columns.items():
-        if isinstance(column, pa.Array | pa.ChunkedArray):
-            coded = pa.types.is_dictionary(column.type)
-            column = (column.dictionary_decode() if coded else column).to_pandas()
-        plain[name] = column
-    return pd.DataFrame(plain)
 
 
 def confidence_frame(confidence: Floats, label: Codes, truth: Codes | None = None) -> pd.DataFrame:

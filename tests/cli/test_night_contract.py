@@ -102,14 +102,6 @@ def test_accepted_copies_are_not_told_of_again_and_new_ones_are(
     assert told == [True, False, False, True]
 
 
-def test_python_keeps_the_contract_too() -> None:
-    night([*LINES[:800], "w1,extra,Yess"])
-    with pytest.raises(InputError, match="accept= new-labels"):
-        misc_cli.aggregate("in.csv", aggregator="mv", state="st")
-    misc_cli.aggregate("in.csv", aggregator="mv", state="st", accept=["new-labels"])
-    misc_cli.aggregate("in.csv", aggregator="mv", state="st")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
