@@ -127,9 +127,10 @@ class Column:
         text = pa.DictionaryArray.from_arrays(indices, texts)
         return text, cls(values, trimmed(texts), order, own)
 
-    def named(self, names: Any) -> pd.Series[Any]:
+    def named(self, given: Any) -> pd.Series[Any]:
         """Return the values that these texts stand for; the texts, if some stand for none."""
-        at = pc.index_in(names, self.texts)
+        names = given if isinstance(given, pa.Array) else pa.array(given, pa.string())
+        at = pc.index_in(plain(names), self.texts)
         if at.null_count > names.null_count:
             found: pd.Series[Any] = names.to_pandas()
             return found
@@ -160,15 +161,14 @@ class Kind:
 
     def frame(self, columns: Mapping[str, Any], by: str | None = None) -> Any:
         """Return named columns as a data frame, rows in the order of appearance of `by`."""
-        order, found, owned = None, text_frame(columns), {}
-        if by is not None and by in self.columns:
-            order = pc.index_in(pa.array(found[by], pa.string()), self.columns[by].texts)
-        for name in found:
-            if OWNER.get(name) in self.columns:
-                owned[name] = self.columns[OWNER[name]]
-                found[name] = owned[name].named(pa.array(found[name], pa.string()))
-        if order is not None:
-            found = found.iloc[order.to_numpy().argsort(kind="stable")].reset_index(drop=True)
+        owned = {
+            name: self.columns[OWNER[name]] for name in columns if name in OWNER and self.columns
+        }
+        values = {name: own.named(columns[name]) for name, own in owned.items()}
+        found = text_frame({**columns, **values})
+        if by in owned:
+            order = pc.index_in(plain(columns[by]), owned[by].texts).to_numpy()
+            found = found.iloc[order.argsort(kind="stable")].reset_index(drop=True)
         if self.name == "pandas":
             return found
         table = pa.Table.from_pandas(found, preserve_index=False)
@@ -182,14 +182,15 @@ class Kind:
         import polars
 
         made: Any = polars.from_arrow(table)
-        own_types = {name: self.schema.get(OWNER.get(name, "")) for name in found}
-        enums = {name: kind for name, kind in own_types.items() if isinstance(kind, polars.Enum)}
+        kinds = {name: self.schema.get(OWNER[name]) for name in owned}
+        enums = {name: kind for name, kind in kinds.items() if isinstance(kind, polars.Enum)}
         return made.cast(enums, strict=False)
 
     def values(self, role: str, names: Names) -> pd.Index[Any]:
         """Return the values of an owner's texts as a pandas index, in the order given."""
         own = self.columns.get(role)
-        return pd.Index(names.to_pandas() if own is None else own.named(names))
+        index: pd.Index[Any] = pd.Index(names.to_pandas() if own is None else own.named(names))
+        return index
 
 
 def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:

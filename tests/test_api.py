@@ -443,7 +443,7 @@ def test_progress_is_told_on_stderr(
     monkeypatch.setattr("misc_cli.arguments.time.monotonic", lambda: float(next(ticks)))
     aggregate(answers, aggregator="ds-em", progress=True)
     said = capsys.readouterr()
-    assert said.err.startswith("ds-em 1\nds-em 2\n")
+    assert said.err.startswith("ds-em 2\nds-em 4\n")
     assert said.out == ""
 
 

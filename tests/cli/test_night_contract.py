@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import misc_cli
 from misc_cli.__main__ import run
-from misc_cli.errors import InputError
 from tests.conftest import REPO
 
 LINES = (REPO / "sample_data" / "answers.csv").read_text().splitlines()

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from misc_cli import ReadOptions, aggregate, workers
+from misc_cli import ReadOptions, aggregate
 from misc_cli.__main__ import run
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import InputError
 from tests.report.crowds import batch
 
 NAMES = {"worker": "WorkerId", "item": "HITId", "label": "Answer.animal"}
