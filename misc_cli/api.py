@@ -29,11 +29,10 @@ from misc_cli.arguments import (
     names_of,
     session,
     telling,
-    text_frame,
 )
 from misc_cli.arguments import ReadOptions as ReadOptions
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.encode import encode_known
+from misc_cli.data.encode import encode_known, text_frame
 from misc_cli.data.parameters import check, parameters_of
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import OnIteration, ignore_iteration

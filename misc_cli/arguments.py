@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
-from misc_cli.data.encode import plain, trimmed
+from misc_cli.data.encode import plain, text_frame, trimmed
 from misc_cli.data.resources import processes as may_use_processes
 from misc_cli.data.types import (
     Aggregator,
@@ -191,18 +191,6 @@ class Kind:
         own = self.columns.get(role)
         index: pd.Index[Any] = pd.Index(names.to_pandas() if own is None else own.named(names))
         return index
-
-
-def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return columns (numpy, or arrow text) as a frame of plain text and numbers."""
-    return pd.DataFrame(
-        {
-            name: plain(column).to_pandas()
-            if isinstance(column, pa.Array | pa.ChunkedArray)
-            else column
-            for name, column in columns.items()
-        }
-    )
 
 
 def is_frame(given: object) -> TypeGuard[Frame]:

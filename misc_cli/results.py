@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import pandas as pd
 
-from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of, text_frame
-from misc_cli.data.encode import encode_known
+from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of
+from misc_cli.data.encode import encode_known, text_frame
 from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import ConfigError, needs_extra
 from misc_cli.quality.evaluation import wilson

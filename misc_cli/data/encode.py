@@ -7,10 +7,10 @@ worker labels an item twice and `--duplicates` asks for the first or the last.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from misc_cli.data.parameters import DUPLICATES
 from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.data.votes import SparseVotes
 from misc_cli.errors import ConfigError, InputError, MiscWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,16 @@ def plain(column: Any) -> Any:
     if pa.types.is_dictionary(array.type):
         return plain(array.dictionary).take(array.indices)
     return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+
+
+def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return columns (numpy, pandas, or arrow text) as a data frame of plain text and numbers."""
+    import pandas as pd
+
+    arrow = (pa.Array, pa.ChunkedArray)
+    return pd.DataFrame(
+        {n: plain(c).to_pandas() if isinstance(c, arrow) else c for n, c in columns.items()}
+    )
 
 
 def trimmed(column: Any) -> Names:

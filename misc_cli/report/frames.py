@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
-from misc_cli.arguments import text_frame
+from misc_cli.data.encode import text_frame
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from misc_cli.api import aggregate
-from misc_cli.arguments import text_frame
+from misc_cli.data.encode import text_frame
 from misc_cli.run.result import queue_columns
 from tests.report.crowds import answers, batch, result
 
