@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -41,7 +42,7 @@ import scipy.sparse as sp
 from misc_cli.data.holdout import item_keys
 from misc_cli.data.posteriors import clamp, tied_classes
 from misc_cli.data.types import Floats
-from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
 from misc_cli.errors import MiscWarning
 
 SHRINKAGE = 2.0
@@ -69,6 +70,7 @@ class Evidence:
     """The evidence that answers depend on items.
 
     probability  that they depend on items; None where no two answers, or too few, could have told
+    weight       of the posteriors against the class shares: the probability, 1 where it is None
     agreement    beyond chance: 0 none, 1 all there can be; NaN where there is nothing to compare
     error        its standard error under the null hypothesis
     shares       (n_classes,) of all answers: what is left to say of an item without evidence
@@ -76,73 +78,64 @@ class Evidence:
     """
 
     probability: float | None
+    weight: float
     agreement: float
     error: float
     shares: Floats
-    one_label: bool = False
-
-    @property
-    def weight(self) -> float:
-        """The weight of the posteriors against the class shares."""
-        return 1.0 if self.probability is None else self.probability
-
-    @property
-    def guesses(self) -> bool:
-        return self.probability is not None and self.probability < GUESSES
+    one_label: bool
 
 
 def evidence_of(engine: Engine) -> Evidence:
     """Return the evidence in an engine's votes: two sweeps, two more where there is doubt."""
     said = said_by_workers(engine)
-    kernel = AgreementBeyondChance.of(said)
-    found = _weighed(engine.sweep(kernel), said)
-    if found.one_label or found.probability is None or found.weight == 1.0:
+    alone = one_label_workers(said)
+    if said[alone].sum() > ONE_LABEL_SHARE * said.sum():
+        q = same_label_chance(said[alone])
+        summed = engine.sweep(SumOver(partial(_said_together, one_label=alone, same_label=q)))
+        return _weighed(summed * [1.0, 1.0, 1.0 - q if q > 0.0 else 0.0], said, True)
+    beyond = partial(agreement_beyond_chance, habits=label_habits(said))
+    found = _weighed(engine.sweep(SumOver(beyond)), said)
+    if found.weight == 1.0:
         return found
-    agreed, most = engine.sweep(replace(kernel, of_workers=True)).by_worker.swapaxes(0, 1)
+    agreed, most = engine.sweep(SumOver(partial(beyond, by_worker=True))).swapaxes(0, 1)
     # drawn towards 0 for who has few pairs
     weights = np.asarray(agreed / (most + FEW_PAIRS))
-    closer = _weighed(engine.sweep(replace(kernel, weights=weights)), said)
+    closer = _weighed(engine.sweep(SumOver(partial(beyond, weights=weights))), said)
     return max(found, closer, key=lambda one: one.weight)
 
 
-def weigh(engine: Engine, evidence: Evidence) -> None:
-    """Draw an engine's posteriors towards the class shares as far as evidence is missing."""
-    if evidence.weight < 1.0:
-        engine.sweep(WeighEvidence(evidence.weight, evidence.shares))
+def doubt(engine: Engine, evidence: Evidence, calibrate: bool) -> None:
+    """Warn where labels are guesses, and where nobody can know whether they are.
 
-
-def warn_of(evidence: Evidence) -> None:
-    """Warn where labels are guesses, and where nobody can know whether they are."""
-    if evidence.guesses:
+    With `calibrate`, posteriors are drawn towards the class shares as far as evidence is missing.
+    """
+    text = ""
+    if evidence.weight < GUESSES:
         text = f"{GUESSES_SAID}, and confidences are the class shares"
     elif evidence.probability is None and evidence.one_label:
         text = (
             "workers who only ever say one label, no two of them the same: nothing in these "
             "answers tells whether the labels are right"
         )
-    else:
-        return
-    warnings.warn(text, MiscWarning, stacklevel=3)
+    if text:
+        warnings.warn(text, MiscWarning, stacklevel=3)
+    if calibrate and evidence.weight < 1.0:
+        engine.sweep(WeighEvidence(evidence.weight, evidence.shares))
 
 
-def _weighed(sums: AgreementSums, said: Counts) -> Evidence:
-    """Return the evidence in sums over all items; `said` is (n_workers, n_classes)."""
-    alone = one_label_workers(said)
-    mostly = bool(said[alone].sum() > ONE_LABEL_SHARE * said.sum())
-    total, variance, most = sums.agreed, sums.variance, sums.most
-    if mostly:
-        total, variance, pairs = sums.one_label
-        q = same_label_chance(said[alone])
-        most = (1.0 - q) * pairs if q > 0.0 else 0.0
+def _weighed(summed: Floats, said: Counts, one_label: bool = False) -> Evidence:
+    """Return the evidence in the sums A, V and M, (3,); `said` is (n_workers, n_classes)."""
+    agreed, variance, most = summed.tolist()
+    probability, agreement, error = None, math.nan, math.nan
+    if variance > 0.0 and most > 1e-9:  # there is something to compare
+        agreement, error = agreed / most, math.sqrt(variance) / most
+        if said.sum() >= FEWEST_ANSWERS:
+            # who writes labelling functions has looked at items
+            odds = 1.0 if one_label else ODDS
+            probability = dependence_probability(agreement, error, odds)
     shares: Floats = said.sum(axis=0) / max(said.sum(), 1)
-    if not (variance > 0.0 and most > 1e-9):  # nothing to compare
-        return Evidence(None, math.nan, math.nan, shares, mostly)
-    agreement, error = float(total / most), math.sqrt(variance) / most
-    enough = said.sum() >= FEWEST_ANSWERS
-    # who writes labelling functions has looked at items
-    odds = 1.0 if mostly else ODDS
-    probability = dependence_probability(agreement, error, odds) if enough else None
-    return Evidence(probability, agreement, error, shares, mostly)
+    weight = 1.0 if probability is None else probability
+    return Evidence(probability, weight, agreement, error, shares, one_label)
 
 
 def dependence_probability(agreement: float, error: float, odds: float = ODDS) -> float:
@@ -196,117 +189,94 @@ def _said(block: Block, _: RowArrays) -> Counts:
     return np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
 
 
-@dataclass
-class AgreementSums(Summed):
-    """Sums over items: A, V and M of the notation above.
+def label_habits(said: Counts) -> tuple[Floats, Floats]:
+    """Return p_w, (n_workers, n_groups), and f_w, (n_workers,), of workers who said so much.
 
-    one_label  (3,) of the answers by one-label workers: B, Σ B_i², pairs of answers
-    by_worker  (2, 2, n_workers) A and M of the pairs of each worker, on two halves of the items
+    Classes are put together into groups where there are many.
     """
+    n_workers, n_classes = said.shape
+    n_groups = min(n_classes, MOST_CLASSES)
+    counts = np.zeros((n_workers, n_groups))
+    np.add.at(counts.T, np.arange(n_classes) % n_groups, said.T)
+    answers = np.maximum(counts.sum(axis=1), 1.0)  # who answers nothing divides nothing
+    crowd = counts.sum(axis=0) / max(counts.sum(), 1.0)
+    with_crowd = answers + SHRINKAGE
+    shares = (counts + SHRINKAGE * crowd) / with_crowd[:, None]
+    # Var(x − mean that counts x once in n + s): 1 − 2/(n + s) + n/(n + s)²
+    return shares, np.sqrt(1.0 - 2.0 / with_crowd + answers / with_crowd**2)
 
-    agreed: float
-    variance: float
-    most: float
-    one_label: Floats
-    by_worker: Floats
 
+def agreement_beyond_chance(
+    block: Block,
+    _: RowArrays,
+    habits: tuple[Floats, Floats],
+    weights: Floats | None = None,
+    by_worker: bool = False,
+) -> Floats:
+    """Return A, V and M of a block's items, (3,).
 
-@dataclass(frozen=True)
-class AgreementBeyondChance:
-    """Sum up how far the answers of items agree beyond what workers' label shares explain.
-
-    shares      (n_workers, n_groups) p_w; classes are put together where there are many
-    scales      (n_workers,) f_w
-    one_label   (n_workers,) who only ever says one label
-    same_label  q
-    weights     (2, n_workers) u_w, of two halves of the items; None: all workers count the same
-    of_workers  sums by worker are wanted; else they stay 0, as most runs need none of them
+    habits     p_w and f_w
+    weights    (2, n_workers) u_w, of two halves of the items; None: all workers count the same
+    by_worker  return A and M of the pairs of each worker on either half, (2, 2, n_workers)
     """
+    matrix, (shares, scales) = block.matrix, habits
+    n_workers = len(scales)
+    workers, classes = np.divmod(matrix.indices, block.n_classes)
+    groups = classes % shares.shape[1]
+    items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    u, halves = np.ones(len(items)), items
+    if weights is not None or by_worker:  # by the items' names
+        by_name = (item_keys(block.items) >> np.uint64(32)) & np.uint64(1)
+        halves = by_name.astype(np.int64)[items]
+    if weights is not None:
+        u = weights[1 - halves, workers]
+    # who contradicts itself on an item (--duplicates all) neither agrees nor disagrees there
+    twice = (workers[1:] == workers[:-1]) & (items[1:] == items[:-1])
+    u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
 
-    n_classes: int
-    shares: Floats
-    scales: Floats
-    one_label: npt.NDArray[np.bool_]
-    same_label: float
-    weights: Floats | None = None
-    of_workers: bool = False
+    def by_item(values: Floats, columns: Counts, n_columns: int) -> sp.csr_array:
+        return sp.csr_array((values, columns, matrix.indptr), (matrix.shape[0], n_columns))
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = ()
+    squares = (shares**2).sum(axis=1)
+    scaled, spread = shares / scales[:, None], np.sqrt(1.0 - squares)
+    own_scale = u / scales[workers]
+    said = by_item(own_scale, groups, shares.shape[1]).toarray()
+    beyond = said - by_item(u, workers, n_workers) @ scaled
+    own = (1.0 - 2.0 * shares[workers, groups] + squares[workers]) * own_scale**2
+    most = by_item(np.abs(u), workers, n_workers) @ spread
+    root = np.abs(u) * spread[workers]
+    if by_worker:
+        # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
+        with_others = beyond[items, groups] / scales[workers]
+        with_others -= np.einsum("pk,pk->p", beyond[items], scaled[workers])
+        each = u * with_others - own, root * (most[items] - root)
+        places = halves * n_workers + workers
+        summed = [np.bincount(places, values, minlength=2 * n_workers) for values in each]
+        return np.stack([one.reshape(2, n_workers) for one in summed], axis=1)
+    # Σ_w as a row, the upper triangle, so that the products of rows are tr(Σ_w Σ_v)
+    one, other = np.triu_indices(shares.shape[1])
+    covariances = -shares[:, one] * shares[:, other]
+    covariances *= np.where(one == other, 1.0, math.sqrt(2.0))
+    covariances[:, one == other] += shares
+    together = by_item(u**2, workers, n_workers) @ covariances
+    alone = (covariances**2).sum(axis=1)[workers]
+    variance = 2.0 * float((together**2).sum() - (u**4 * alone).sum())
+    agreed = float((beyond**2).sum() - own.sum())
+    return np.array([agreed, variance, float((most**2).sum() - (root**2).sum())])
 
-    @classmethod
-    def of(cls, said: Counts) -> AgreementBeyondChance:
-        """Make the kernel for workers who said each class so often, (n_workers, n_classes)."""
-        n_workers, n_classes = said.shape
-        n_groups = min(n_classes, MOST_CLASSES)
-        counts = np.zeros((n_workers, n_groups))
-        np.add.at(counts.T, np.arange(n_classes) % n_groups, said.T)
-        answers = np.maximum(counts.sum(axis=1), 1.0)  # who answers nothing divides nothing
-        crowd = counts.sum(axis=0) / max(counts.sum(), 1.0)
-        with_crowd = answers + SHRINKAGE
-        shares = (counts + SHRINKAGE * crowd) / with_crowd[:, None]
-        # Var(x − mean that counts x once in n + s): 1 − 2/(n + s) + n/(n + s)²
-        scales = np.sqrt(1.0 - 2.0 / with_crowd + answers / with_crowd**2)
-        alone = one_label_workers(said)
-        return cls(n_classes, shares, scales, alone, same_label_chance(said[alone]))
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, AgreementSums]:
-        matrix, shares, n_workers = block.matrix, self.shares, len(self.scales)
-        workers, classes = np.divmod(matrix.indices, self.n_classes)
-        groups = classes % shares.shape[1]
-        items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        u, halves = np.ones(len(items)), items
-        if self.weights is not None or self.of_workers:  # by the items' names
-            by_name = (item_keys(block.items) >> np.uint64(32)) & np.uint64(1)
-            halves = by_name.astype(np.int64)[items]
-        if self.weights is not None:
-            u = self.weights[1 - halves, workers]
-        # who contradicts itself on an item (--duplicates all) neither agrees nor disagrees there
-        twice = (workers[1:] == workers[:-1]) & (items[1:] == items[:-1])
-        u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
-
-        def by_item(values: Floats, columns: Counts, n_columns: int) -> sp.csr_array:
-            return sp.csr_array((values, columns, matrix.indptr), (matrix.shape[0], n_columns))
-
-        squares = (shares**2).sum(axis=1)
-        scaled, spread = shares / self.scales[:, None], np.sqrt(1.0 - squares)
-        # Σ_w as a row, the upper triangle, so that the products of rows are tr(Σ_w Σ_v)
-        one, other = np.triu_indices(shares.shape[1])
-        covariances = -shares[:, one] * shares[:, other]
-        covariances *= np.where(one == other, 1.0, math.sqrt(2.0))
-        covariances[:, one == other] += shares
-        own_scale = u / self.scales[workers]
-        said = by_item(own_scale, groups, shares.shape[1]).toarray()
-        beyond = said - by_item(u, workers, n_workers) @ scaled
-        own = (1.0 - 2.0 * shares[workers, groups] + squares[workers]) * own_scale**2
-        together = by_item(u**2, workers, n_workers) @ covariances
-        alone = (covariances**2).sum(axis=1)[workers]
-        most = by_item(np.abs(u), workers, n_workers) @ spread
-        root = np.abs(u) * spread[workers]
-        by_worker = np.zeros((2, 2, n_workers))
-        if self.of_workers:
-            # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
-            with_others = beyond[items, groups] / self.scales[workers]
-            with_others -= np.einsum("pk,pk->p", beyond[items], scaled[workers])
-            places = halves * n_workers + workers
-            for at, values in enumerate((u * with_others - own, root * (most[items] - root))):
-                of_halves = np.bincount(places, values, minlength=2 * n_workers)
-                by_worker[:, at] = of_halves.reshape(2, n_workers)
-        of_one_label = np.zeros(3)
-        if self.one_label.any():
-            counted = self.one_label[workers].astype(np.float64)
-            totals = by_item(counted, classes, self.n_classes).toarray()
-            answers = totals.sum(axis=1)
-            pairs = answers * (answers - 1.0)
-            same = (totals**2).sum(axis=1) - answers - self.same_label * pairs
-            of_one_label[:] = same.sum(), (same**2).sum(), pairs.sum()
-        return {}, AgreementSums(
-            agreed=float((beyond**2).sum() - own.sum()),
-            variance=2.0 * float((together**2).sum() - (u**4 * alone).sum()),
-            most=float((most**2).sum() - (root**2).sum()),
-            one_label=of_one_label,
-            by_worker=by_worker,
-        )
+def _said_together(
+    block: Block, _: RowArrays, one_label: npt.NDArray[np.bool_], same_label: float
+) -> Floats:
+    """Return B, Σ_i B_i² and the pairs of answers by workers of one label, (3,)."""
+    workers, classes = np.divmod(block.matrix.indices, block.n_classes)
+    counted = one_label[workers].astype(np.float64)
+    shape = (block.matrix.shape[0], block.n_classes)
+    totals = sp.csr_array((counted, classes, block.matrix.indptr), shape).toarray()
+    answers = totals.sum(axis=1)
+    pairs = answers * (answers - 1.0)
+    same = (totals**2).sum(axis=1) - answers - same_label * pairs
+    return np.array([same.sum(), (same**2).sum(), pairs.sum()])
 
 
 @dataclass(frozen=True)

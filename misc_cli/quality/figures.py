@@ -37,7 +37,6 @@ from misc_cli.engines.protocol import (
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.agreement import agreement_sums, of_sums
-from misc_cli.quality.evaluation import expected_error
 from misc_cli.quality.worker_dependence import WorkerPairs, effective_votes
 
 Figure = float | int | bool | None
@@ -212,6 +211,8 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
     known = np.flatnonzero(rows[TRUTH] >= 0) if TRUTH in rows else np.zeros(0, dtype=np.intp)
     wrong = 0.0
     if len(known):
+        from misc_cli.quality.evaluation import expected_error
+
         wrong = len(known) * expected_error(posteriors[known], np.asarray(rows[TRUTH])[known])
     totals = block.class_totals()
     answers, top, n_classes = totals.sum(axis=1), totals.max(axis=1), totals.shape[1]

@@ -46,10 +46,9 @@ from misc_cli.engines.protocol import (
 )
 from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.quality.evidence import evidence_of, warn_of, weigh
+from misc_cli.quality.evidence import doubt, evidence_of
 from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.quality.worker_dependence import compare_workers, judged_by_all_answers, once_per_copy
-from misc_cli.quality.worker_scores import median_seconds
 from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
@@ -134,9 +133,8 @@ def run(
                 found = replace(found, confusions=judged)
         with watch.stage("decide"):
             evidence = evidence_of(counted)
-            warn_of(evidence)
-            if settings.calibrate:
-                weigh(found.engine, evidence)
+            if evidence.weight < 1.0 or evidence.probability is None:
+                doubt(found.engine, evidence, settings.calibrate)
             numbers = figures(
                 found.engine,
                 pairs,
@@ -146,7 +144,11 @@ def run(
             )
             numbers["cut-short"] = bool(found.selection.get("cut_short"))
     _LOGGER.info("aggregated", extra={"fields": {"figures": numbers, "timings": watch.seconds}})
-    took = median_seconds(source, engine.vocabulary.workers)
+    took = None
+    if isinstance(source, Answers) and source.seconds is not None:
+        from misc_cli.quality.worker_scores import median_seconds
+
+        took = median_seconds(source, engine.vocabulary.workers)
     return RunResult(found, methods, recorder.records, numbers, pairs, watch.seconds, took)
 
 

@@ -130,7 +130,7 @@ def test_the_slice_is_that_of_dense_hooi() -> None:
     [
         (("--completer", "lrtc"), "--completer tucker --ranks R1,R2,R3"),
         (("--completer", "tenals", "--cp-rank", "3"), "--completer tenals is for --engine local"),
-        (("--completer", "tucker"), "a choice of ranks or passes is for --engine local"),
+        (("--completer", "tucker"), "a choice of ranks is for --engine local"),
         (
             (*COMPLETED, "--final", "completed"),
             "--preset paper, too) is for --engine local",
