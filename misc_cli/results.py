@@ -23,7 +23,7 @@ from misc_cli.readers.answer_table import FileInfo
 from misc_cli.report.frames import convergence_frame, frames
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult, label_columns, worker_columns
-from misc_cli.run.run_record import manifest, write_records
+from misc_cli.run.run_record import json_bytes, manifest
 from misc_cli.writers.output_set import Write, beside, write_set
 from misc_cli.writers.render import write_table
 
@@ -131,7 +131,7 @@ class Result(Generic[F]):
         writers: dict[str, Write] = {
             "labels": lambda out: write_table(label_columns(outcome), out, labels.name),
             "workers": lambda out: write_table(worker_columns(outcome), out, workers.name),
-            "diagnostics": lambda out: write_records(outcome.records, out),
+            "diagnostics": lambda out: out.writelines(map(json_bytes, outcome.records)),
         }
 
         def record() -> dict[str, Any]:

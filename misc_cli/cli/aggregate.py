@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import options, startup
-from misc_cli.errors import MiscError
+from misc_cli.errors import GateTripped, MiscError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console, Row
@@ -116,7 +116,11 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
                 check_writable([place], request.files, stdout=False)
                 write_all({place: gauges({}, "", {}, exit_code=error.exit_code)})
         raise
-    finished.refuse()
+    if finished.tripped:
+        done = "done and written" if finished.unchanged is None else "nothing to do"
+        if finished.rejection is not None:
+            done = f"not published, {finished.rejection}"
+        raise GateTripped(f"--fail-if {'; '.join(finished.tripped)}: {done}")
 
 
 def show(finished: Finished, console: Console) -> None:
@@ -129,7 +133,7 @@ def show(finished: Finished, console: Console) -> None:
         return
     several = len(finished.runs) > 1
     for run in finished.runs:
-        read, question = run.inputs.read, run.inputs.question
+        read, question = run.read, run.question
         aside = None if read is None else read.set_aside
         rows = summary(run.outcome, run.places, aside, closely=console.tells and not several)
         if read is not None:

@@ -83,7 +83,7 @@ def reports_from(
     check_writable(outputs, request.files)
     with console.watching():
         run = run_in_memory(request, console, began=startup.since())
-        if of_workers and run.inputs.read is not None and run.inputs.read.anonymous:
+        if of_workers and run.read is not None and run.read.anonymous:
             raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
         facts = run.record(warnings=console.warnings, command=options.command_line())
         return {None: run.report(facts, anonymize=hidden)}

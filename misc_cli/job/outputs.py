@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.run.fail_if import CHANGES, Gate
 from misc_cli.run.request import LOCAL, AggregateRequest
 from misc_cli.run.result import label_columns, label_maker, method_in_words, worker_columns
-from misc_cli.run.run_record import gauges, write_records
+from misc_cli.run.run_record import gauges, json_bytes
 from misc_cli.writers.output_paths import (
     check_new_folder,
     check_suffix,
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
     from misc_cli.quality.changes import Changes
     from misc_cli.report.frames import Report
+    from misc_cli.run.fail_if import Gate
     from misc_cli.run.result import RunResult
     from misc_cli.state.session import StateSession
 
 
-# Outputs that every question has of its own; run.json is the set's.
-BESIDE_LABELS = ("workers", "diagnostics", "changes", "metrics", "rejects", "report")
+# Outputs that every question has of its own, as run.json lists them; run.json is the set's.
+OUTPUTS = ("labels", "workers", "diagnostics", "changes", METRICS, "rejects", "report")
 PAGE, WORKBOOK = ".html", ".xlsx"
 REJECTED = ".rejected"  # the folder of a set that --fail-if keeps from being published
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -81,18 +82,20 @@ class OutputSet:
     places     path by output; labels are missing here when they go to stdout or a folder
     folder     where labels go in parts
     rejection  what is in place, in words, where --fail-if kept the set from being published
+
+    Making one locks the outputs; one that cannot be written or is an input is refused.
     """
 
     def __init__(self, request: AggregateRequest) -> None:
         self.request = request
+        self.rejection: str | None = None
         in_parts = request.engine != LOCAL and is_folder(request.output)
         self.folder = Path(str(request.output)) if in_parts else None
-        self.rejection: str | None = None
         self.places: dict[str, Path] = {}
         labels = None if in_parts else output_file(request.output)
         if labels is not None:
             self.places = {"labels": labels, **({} if is_special(labels) else beside(labels))}
-        for name in BESIDE_LABELS:
+        for name in OUTPUTS[1:]:
             if (given := getattr(request, name)) is None:
                 continue
             place = self.places[name] = Path(given)
@@ -106,39 +109,49 @@ class OutputSet:
                 check_suffix(place)
             elif name == "report":
                 check_report_name(place)
-        if request.each_question and "run" not in self.places:
-            raise ConfigError("--each-question writes a file for each question; name one with -o")
-
-    def check(self) -> None:
-        """Lock the outputs; refuse one that cannot be written or is an input."""
+        if request.each_question:  # its files have the names of questions, once these are known
+            if "run" not in self.places:
+                raise ConfigError(
+                    "--each-question writes a file for each question; name one with -o"
+                )
+            return
         to_stdout = self.folder is None and "labels" not in self.places
-        check_writable(self.places.values(), self.request.files, stdout=to_stdout)
+        check_writable(self.places.values(), request.files, stdout=to_stdout)
         if self.folder is not None:
             check_new_folder(self.folder)
 
-    def places_of(self, questions: Sequence[str]) -> list[dict[str, Path]]:
-        """Return the outputs of each question; two that would share a file are refused."""
+    def compares(self, gates: Sequence[Gate]) -> bool:
+        """Tell whether the outputs are compared with those that they replace."""
+        from misc_cli.run.fail_if import CHANGES
+
+        flags = [f"--fail-if {gate.text}" for gate in gates if gate.metric in CHANGES]
+        flags += ["--changes"] if self.request.changes is not None else []
+        if flags and "labels" not in self.places:
+            raise ConfigError(
+                f"{flags[0]} compares with the labels that -o replaces; name a file with -o"
+            )
+        if "workers" not in self.places and any(gate.metric == "worker-drop" for gate in gates):
+            raise ConfigError("--fail-if worker-drop compares with the file of --workers; name one")
+        return bool(flags)
+
+    def assign(self, runs: Sequence[QuestionRun]) -> None:
+        """Give each question its outputs; two that would share a file are refused."""
         if not self.request.each_question:
-            return [self.places]
-        taken: dict[str, str] = {}
-        found = []
-        for question in questions:
-            own = {
-                name: with_question(place, question)
-                for name, place in self.places.items()
-                if name != "run"
-            }
-            for place in own.values():
-                rival = taken.setdefault(str(place).casefold(), question)
-                if rival != question:
+            runs[0].places = self.places
+            return
+        taken: dict[Path, str] = {}
+        for run in runs:
+            own = {name: place for name, place in self.places.items() if name != "run"}
+            run.places = {name: with_question(place, run.question) for name, place in own.items()}
+            for place in run.places.values():
+                rival = taken.setdefault(Path(str(place).casefold()), run.question)
+                if rival != run.question:
                     raise ConfigError(
-                        f"questions {rival!r} and {question!r} would both be written to {place}; "
-                        "read them one by one with --question"
+                        f"questions {rival!r} and {run.question!r} would both be written to "
+                        f"{place}; read them one by one with --question"
                     )
-            found.append(own)
-        paths = [path for own in found for path in own.values()]
+        paths = [path for run in runs for path in run.places.values()]
         check_writable([*paths, self.places["run"]], self.request.files)
-        return found
 
     def reject(self, runs: Sequence[QuestionRun]) -> None:
         """Let everything but metrics go to a folder of its own, and say what stays in place."""
@@ -155,21 +168,16 @@ class OutputSet:
             self.rejection += f"; the new set is in {kept}{os.sep}"
             with os_errors_name(kept):
                 kept.mkdir(parents=True, exist_ok=True)
-
-        def moved(places: Mapping[str, Path]) -> dict[str, Path]:
+        holders: list[QuestionRun | OutputSet] = [*runs, self]
+        for holder in holders:
             found: dict[str, Path] = {}
-            for name, place in places.items():
+            for name, place in holder.places.items():
                 if name == METRICS:
                     found[name] = place
                 elif kept is not None:
-                    taken = {path.name for path in found.values()}
-                    own = place.name if place.name not in taken else f"{name}-{place.name}"
-                    found[name] = kept / own
-            return found
-
-        for run in runs:
-            run.places = moved(run.places)
-        self.places = moved(self.places)
+                    clashes = place.name in {path.name for path in found.values()}
+                    found[name] = kept / (f"{name}-{place.name}" if clashes else place.name)
+            holder.places = found
         if self.folder is not None and kept is not None:
             self.folder = kept / self.folder.name
             if (self.folder / "run.json").is_file():  # an earlier rejected set
@@ -189,22 +197,19 @@ class OutputSet:
         """Publish everything at once, run.json last, or nothing."""
         started = time.perf_counter()
         each, first = self.request.each_question, runs[0]
-        state = None if session is None else session.record
-
-        def facts(run: QuestionRun, outputs: Mapping[str, Any]) -> dict[str, Any]:
-            named = {"question": run.inputs.question} if each else {}
-            told = {"command": list(command), "warnings": list(warned), "state": state}
-            return run.record(**named, **told, outputs=outputs)
+        told: dict[str, Any] = {"command": list(command), "warnings": list(warned)}
+        told["state"] = None if session is None else session.record
+        facts = [{**told, "question": run.question} if each else told for run in runs]
 
         def record() -> dict[str, Any]:
             records = []
-            for run in runs:
+            for run, own in zip(runs, facts, strict=True):
                 run.outcome.timings["write"] = round(time.perf_counter() - started, 6)
                 outputs: dict[str, Any] = {k: str(v) for k, v in run.places.items()}
                 if staged is not None:
                     names = [path.name for path in parts]
                     outputs = {"labels": str(self.folder), **outputs, "parts": names}
-                records.append(facts(run, outputs))
+                records.append(run.record(**own, outputs=outputs))
             whole = records[0]
             if each:
                 whole = {key: whole[key] for key in ("schema", "misc", "command")}
@@ -217,20 +222,21 @@ class OutputSet:
 
         with nullcontext() if self.folder is None else new_folder(self.folder) as staged:
             parts: Mapping[Path, str] = {}
-            files, run_file, own = {}, self.places.get("run"), {}
+            files: dict[str, tuple[Path, Write]] = {}
+            run_file, inside = self.places.get("run"), {}
             if staged is not None:
                 parts = self._write_parts(first.outcome, staged.waiting)
                 run_file = staged.waiting / "run.json"
-                own = {"diagnostics": staged.waiting / "diagnostics.jsonl"}
-            for run in runs:
-                places = {**own, **run.places}
-                for name, write in self._writers(run, facts).items():
+                inside = {"diagnostics": staged.waiting / "diagnostics.jsonl"}
+            for run, own in zip(runs, facts, strict=True):
+                places = {**inside, **run.places}
+                for name in OUTPUTS:
                     if name in places:
-                        called = f"{name}.{run.inputs.question}" if each else name
-                        files[called] = (places[name], write)
+                        called = f"{name}.{run.question}" if each else name
+                        files[called] = (places[name], partial(self._write, name, run, own))
             stdout, state_files = None, None
             if self.rejection is None and staged is None and "labels" not in self.places:
-                stdout = self._writers(first, facts)["labels"]
+                stdout = partial(self._write, "labels", first, told)
             if self.rejection is None and session is not None:
                 state_files = session.outputs(first.outcome)
             write_set(
@@ -257,84 +263,50 @@ class OutputSet:
                 )
         return {waiting / part: parts[part] for part in sorted(parts)}
 
-    def _writers(
-        self, run: QuestionRun, facts: Callable[[QuestionRun, Mapping[str, Any]], dict[str, Any]]
-    ) -> dict[str, Write]:
-        """Return how each output is written, in the order in which run.json lists them."""
-        from misc_cli.readers.answer_table import reject_columns
-
-        outcome, read = run.outcome, run.inputs.read
-
-        def labels(stream: BinaryIO) -> None:
-            make = label_maker(outcome.fit, self.request.probabilities, self.request.item_details)
+    def _write(
+        self, name: str, run: QuestionRun, facts: Mapping[str, Any], stream: BinaryIO
+    ) -> None:
+        """Write one output of a question; `facts` are for its report."""
+        request, outcome, read = self.request, run.outcome, run.read
+        file = run.places[name].name if name in run.places else ""
+        if name == "labels":
+            make = label_maker(outcome.fit, request.probabilities, request.item_details)
             chunks = outcome.engine.chunks(make)
-            if read is not None and read.kept:
-                chunks = read.with_kept(chunks)
-            write_pieces(
-                chunks, stream, run.places["labels"].name if "labels" in run.places else ""
-            )
-
-        def table(name: str, columns: Callable[[], Mapping[str, Any]]) -> Write:
-            return lambda stream: write_table(columns(), stream, run.places[name].name)
-
-        def metrics(stream: BinaryIO) -> None:
+            write_pieces(read.with_kept(chunks) if read and read.kept else chunks, stream, file)
+        elif name == "workers":
+            write_table(worker_columns(outcome), stream, file)
+        elif name == "diagnostics":
+            stream.writelines(map(json_bytes, outcome.records))
+        elif name == "changes":
+            write_table(run.changes.columns if run.changes else {}, stream, file)
+        elif name == METRICS:
             stream.write(gauges(outcome.figures, method_in_words(outcome), outcome.timings))
+        elif name == "rejects":
+            from misc_cli.readers.answer_table import reject_columns
 
-        def report(stream: BinaryIO) -> None:
-            made = run.report(facts(run, {}), anonymize=self.request.anonymize_workers)
-            stream.write(report_bytes(made, run.places["report"]))
-
-        return {
-            "labels": labels,
-            "workers": table("workers", lambda: worker_columns(outcome)),
-            "diagnostics": lambda stream: write_records(outcome.records, stream),
-            "changes": table("changes", lambda: run.changes.columns if run.changes else {}),
-            "metrics": metrics,
-            "rejects": table("rejects", lambda: reject_columns(read.rejects if read else [])),
-            "report": report,
-        }
+            write_table(reject_columns(read.rejects if read else []), stream, file)
+        else:
+            made = run.report(run.record(**facts), anonymize=request.anonymize_workers)
+            stream.write(report_bytes(made, run.places[name]))
 
 
-def previous_outputs(
-    request: AggregateRequest, gates: Sequence[Gate], places: Mapping[str, Path]
-) -> Callable[[RunResult], Changes] | None:
-    """Read what a run is about to replace; return what compares a result with it.
-
-    None if neither --changes nor a gate has to look at it.
-    """
-    judged = [gate for gate in gates if gate.metric in CHANGES]
-    if request.changes is None and not judged:
-        return None
+def compared(outcome: RunResult, places: Mapping[str, Path]) -> Changes:
+    """Compare a run with the tables that it is about to replace; without any, every item is new."""
     from misc_cli.data.types import LabelTable, WorkerTable
     from misc_cli.quality.changes import compare
     from misc_cli.writers.read_back import read_labels, read_workers
 
-    flag = "--changes" if request.changes is not None else f"--fail-if {judged[0].text}"
-    if "labels" not in places:
-        raise ConfigError(f"{flag} compares with the labels that -o replaces; name a file with -o")
-    if "workers" not in places and any(gate.metric == "worker-drop" for gate in judged):
-        raise ConfigError("--fail-if worker-drop compares with the file of --workers; name one")
-    found = {name: str(path) for name, path in places.items() if path.is_file()}
-    labels = read_labels(found["labels"]) if "labels" in found else None
-    workers = read_workers(found["workers"]) if "workers" in found else None
-
-    def against(outcome: RunResult) -> Changes:
-        """Compare with a run's own tables; without anything earlier every item is new."""
-        columns = label_columns(outcome)
-        names, confidence = columns["label"].dictionary_decode(), columns["confidence"]
-        now = LabelTable(columns["item"], names, confidence)
-        tables = None
-        if "workers" in places:
-            own = worker_columns(outcome)
-            known = WorkerTable(
-                own["worker"],
-                own["answers"].astype(float),
-                own["accuracy"],
-                low=own["accuracy_low"],
-                high=own["accuracy_high"],
-            )
-            tables = (workers or known, known)
-        nothing = LabelTable(now.items[:0], now.labels[:0], confidence[:0])
-        return compare(labels or nothing, now, tables)
-
-    return against
+    columns = label_columns(outcome)
+    names, confidence = columns["label"].dictionary_decode(), columns["confidence"]
+    now = LabelTable(columns["item"], names, confidence)
+    labels = LabelTable(now.items[:0], now.labels[:0], confidence[:0])
+    if places["labels"].is_file():
+        labels = read_labels(str(places["labels"]))
+    tables = None
+    if "workers" in places:
+        own = worker_columns(outcome)
+        interval = (own["accuracy_low"], own["accuracy_high"])
+        known = WorkerTable(own["worker"], own["answers"].astype(float), own["accuracy"], *interval)
+        there = places["workers"].is_file()
+        tables = (read_workers(str(places["workers"])) if there else known, known)
+    return compare(labels, now, tables)

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from misc_cli.data.parameters import AUTO
-from misc_cli.errors import ConfigError, GateTripped, InputError, MiscWarning
-from misc_cli.job.outputs import OutputSet, is_folder, previous_outputs
+from misc_cli.errors import ConfigError, InputError, MiscWarning
+from misc_cli.job.outputs import OutputSet, compared, is_folder
 from misc_cli.readers.addresses import check_stdin_once
 from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run import pipeline
-from misc_cli.run.fail_if import Gate, parse_gates
-from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, Stopwatch
+from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
 from misc_cli.run.run_record import gauges, manifest
 from misc_cli.run.settings import Methods, build
 from misc_cli.writers.output_set import write_all
@@ -33,30 +32,42 @@ if TYPE_CHECKING:
     from misc_cli.readers.answer_table import AnswerTable, FileInfo
     from misc_cli.readers.known_labels import Known
     from misc_cli.report.frames import Report
+    from misc_cli.run.fail_if import Gate
     from misc_cli.run.result import RunResult
     from misc_cli.state.session import StateSession
 
+    class Observer(Protocol):
+        """Hears what a run has to say while it goes on; the console is one."""
 
-class Observer(Protocol):
-    """Hears what a run has to say while it goes on; the console is one."""
-
-    @property
-    def warnings(self) -> list[str]: ...
-    def on_iteration(self, iteration: Iteration) -> None: ...
-    def on_stage(self, stage: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def clear_line(self) -> None: ...
+        @property
+        def warnings(self) -> list[str]: ...
+        def on_iteration(self, iteration: Iteration) -> None: ...
+        def on_stage(self, stage: str) -> None: ...
+        def note(self, text: str) -> None: ...
+        def clear_line(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """The answers to one question, in memory (`read`) or on an engine, and its known labels."""
+@dataclass
+class QuestionRun:
+    """One question of a request: what was asked and read, and what was found once it is fitted.
 
+    known    known labels by role: gold, truth
+    read     the answers in memory, or
+    engine   the engine that holds them, with the stamps of the files that it read
+    outcome  the result, once it is fitted
+    places   its outputs by name
+    changes  what is new since the outputs that it replaces, if that was asked for
+    """
+
+    request: AggregateRequest
     question: str
     known: Mapping[str, Known]
     read: AnswerTable | None = None
     engine: AnswerEngine | None = None
-    read_stamps: Any = None
+    stamps: Any = None
+    outcome: RunResult = field(init=False)
+    places: dict[str, Path] = field(default_factory=dict)
+    changes: Changes | None = None
 
     @property
     def files(self) -> list[FileInfo]:
@@ -64,32 +75,20 @@ class Inputs:
         answers = [] if self.read is None else self.read.files
         return [*answers, *(found.file for found in self.known.values())]
 
-
-@dataclass
-class QuestionRun:
-    """One question's run: what it was asked, read and found, and where its outputs go."""
-
-    request: AggregateRequest
-    inputs: Inputs
-    outcome: RunResult
-    places: dict[str, Path] = field(default_factory=dict)
-    changes: Changes | None = None
-
     def record(self, **facts: Any) -> dict[str, Any]:
         """Return the content of run.json; `facts` are those of `manifest`."""
-        read, engine = self.inputs.read, self.outcome.engine
-        if self.inputs.engine is not None:
+        engine = self.outcome.engine
+        if self.engine is not None:
             facts["engine"] = {"name": self.request.engine, **engine.facts}
-        inputs = engine.inputs if read is None else map(asdict, read.files)
-        known = {name: found.file for name, found in self.inputs.known.items()}
+        inputs = engine.inputs if self.read is None else map(asdict, self.read.files)
+        known = {name: found.file for name, found in self.known.items()}
         return manifest(self.outcome, self.request, inputs, known, **facts)
 
     def report(self, facts: dict[str, Any], *, anonymize: bool) -> Report:
         """Return the report of the run; `facts` is its record."""
         from misc_cli.report.frames import anonymized, build
 
-        read = self.inputs.read
-        kept = None if read is None else read.kept
+        kept = None if self.read is None else self.read.kept
         report = build(self.outcome, facts, kept, title=self.request.title or "")
         return anonymized(report) if anonymize else report
 
@@ -99,7 +98,8 @@ class Finished:
     """A request that was carried out: a run for each question, and the state if there is one.
 
     `unchanged` is the record of the last run where nothing changed since and nothing was done.
-    `rejection` says in words what is in place where a condition of --fail-if held.
+    `tripped` are the conditions of --fail-if that hold; `rejection` then says in words what is in
+    place, unless all was published.
     """
 
     runs: Sequence[QuestionRun]
@@ -107,14 +107,6 @@ class Finished:
     unchanged: Mapping[str, Any] | None = None
     tripped: Sequence[str] = ()
     rejection: str | None = None
-
-    def refuse(self) -> None:
-        """Raise if a condition of --fail-if held."""
-        done = "done and written" if self.unchanged is None else "nothing to do"
-        if self.rejection is not None:
-            done = f"not published, {self.rejection}"
-        if self.tripped:
-            raise GateTripped(f"--fail-if {'; '.join(self.tripped)}: {done}")
 
 
 @contextmanager
@@ -134,10 +126,14 @@ def performed(
     began
         When the process began, by the monotonic clock; now if it is not given.
     """
-    methods, gates = checked(request)
-    outputs, each = OutputSet(request), request.each_question
-    if not each:
-        outputs.check()
+    methods, each = checked(request), request.each_question
+    gates: list[Gate] = []
+    if request.fail_if:
+        from misc_cli.run.fail_if import parse_gates
+
+        gates = parse_gates(request.fail_if, request.truth)
+    outputs = OutputSet(request)
+    compares = outputs.compares(gates) if gates or request.changes else False
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
         session = None
@@ -147,35 +143,30 @@ def performed(
             if "run" not in outputs.places:
                 raise ConfigError("--state needs -o FILE: it compares with the last outputs")
             session = stack.enter_context(opened(request))
-        earlier = None if each else previous_outputs(request, gates, outputs.places)
-        read = inputs_of(request, observer, watch, stack)
+        runs = inputs_of(request, observer, watch, stack)
         if session is not None:
-            last = session.unchanged(read[0].files, outputs.places["run"])
+            last = session.unchanged(runs[0].files, outputs.places["run"])
             if last is not None:
                 figures = dict(last["figures"])
-                told = _tripped(gates, figures, each)
+                told = _tripped(gates, figures)
                 if "metrics" in outputs.places:  # a collector must not miss a run that did nothing
                     text = gauges(figures, last["method"], watch.seconds, did_nothing=True)
                     write_all({outputs.places["metrics"]: text})
                 yield Finished([], session, last, told)
                 return
-            if read[0].read is not None:
-                session.contract.see(read[0].read.files)
-        runs, tripped = [], []
-        places = outputs.places_of([inputs.question for inputs in read])
-        for inputs, where in zip(read, places, strict=True):
-            if each:
-                earlier = previous_outputs(request, gates, where)
-            fitter = None if session is None else session.fit
-            run = fitted(request, inputs, methods, observer, watch, fitter)
-            run.places = where
-            if earlier is not None:
-                run.changes = earlier(run.outcome)
-                run.outcome.figures.update(run.changes.figures)
-            before = f"{inputs.question}: " if each else ""
-            told = _tripped(gates, run.outcome.figures, each)
-            tripped += [f"{before}{gate}" for gate in told]
-            runs.append(run)
+            if runs[0].read is not None:
+                session.contract.see(runs[0].read.files)
+        outputs.assign(runs)
+        tripped = []
+        for run in runs:
+            fit(run, methods, observer, watch, session)
+            figures = run.outcome.figures
+            if compares:
+                run.changes = compared(run.outcome, run.places)
+                figures.update(run.changes.figures)
+            asked = [gate for gate in gates if not each or gate.metric in figures]
+            before = f"{run.question}: " if each else ""
+            tripped += [f"{before}{gate}" for gate in _tripped(asked, figures)]
         for gate in gates:
             if not any(gate.metric in run.outcome.figures for run in runs):
                 gate.trips({})  # no question can be judged by it: an error
@@ -185,13 +176,9 @@ def performed(
         yield Finished(runs, session, tripped=tripped, rejection=outputs.rejection)
 
 
-def _tripped(gates: Sequence[Gate], figures: dict[str, Figure], among_several: bool) -> list[str]:
-    """Return the conditions that hold, in words, and count them among the figures.
-
-    Of several questions only those are judged that have the figure.
-    """
-    asked = [gate for gate in gates if not among_several or gate.metric in figures]
-    tripped = [gate.told(figures) for gate in asked if gate.trips(figures)]
+def _tripped(gates: Sequence[Gate], figures: dict[str, Figure]) -> list[str]:
+    """Return the conditions that hold, in words, and count them among the figures."""
+    tripped = [gate.told(figures) for gate in gates if gate.trips(figures)]
     figures["gates-tripped"] = len(tripped)
     return tripped
 
@@ -200,116 +187,108 @@ def run_in_memory(
     request: AggregateRequest, observer: Observer, *, began: float | None = None
 ) -> QuestionRun:
     """Read and aggregate the answers to one question; write nothing."""
-    methods, _ = checked(request)
+    methods = checked(request)
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        (read,) = inputs_of(request, observer, watch, stack)
-        return fitted(request, read, methods, observer, watch)
+        (run,) = inputs_of(request, observer, watch, stack)
+        fit(run, methods, observer, watch)
+        return run
 
 
-def checked(request: AggregateRequest) -> tuple[Methods, list[Gate]]:
-    """Return the methods and gates; what cannot be done is refused before anything is read."""
+def checked(request: AggregateRequest) -> Methods:
+    """Return the methods; what cannot be done is refused before anything is read."""
     check_stdin_once(request.files)
     methods = build(request.settings)
-    gates = parse_gates(request.fail_if, request.truth)
     if request.engine != LOCAL:
         pipeline.check_engine(request.engine, request.settings, methods)
-    return methods, gates
+    return methods
 
 
-def fitted(
-    request: AggregateRequest,
-    inputs: Inputs,
+def fit(
+    run: QuestionRun,
     methods: Methods,
     observer: Observer,
     watch: Stopwatch,
-    fitter: Fitter | None = None,
-) -> QuestionRun:
+    session: StateSession | None = None,
+) -> None:
     """Aggregate the answers to one question, on whichever engine they are."""
-    labels = {name: found.labels for name, found in inputs.known.items()}
-    if request.each_question:
-        reading = replace(request.reading, question=inputs.question)
-        request = replace(request, each_question=False, reading=reading)
-    settings = methods.settings
-    source: Answers | AnswerEngine
-    if inputs.read is None:
-        assert inputs.engine is not None
-        source = inputs.engine
-    else:
-        source = inputs.read.answers
-        if inputs.read.anonymous:
-            if settings.aggregator not in (AUTO, "mv"):
-                raise ConfigError(
-                    f"--aggregator {settings.aggregator} needs to know who answered, and nobody "
-                    "says; use mv, or name the workers with --worker-col"
-                )
-            text = "nobody says who answered, so this is a plain majority vote"
-            warnings.warn(text, MiscWarning, stacklevel=2)
-            methods = build(replace(settings, aggregator="mv", completer="none"))
-    outcome = pipeline.run(
+    settings, read = methods.settings, run.read
+    if read is not None and read.anonymous:
+        if settings.aggregator not in (AUTO, "mv"):
+            raise ConfigError(
+                f"--aggregator {settings.aggregator} needs to know who answered, and nobody "
+                "says; use mv, or name the workers with --worker-col"
+            )
+        text = "nobody says who answered, so this is a plain majority vote"
+        warnings.warn(text, MiscWarning, stacklevel=2)
+        methods = build(replace(settings, aggregator="mv", completer="none"))
+    source: Answers | AnswerEngine | None = run.engine if read is None else read.answers
+    assert source is not None
+    labels = {name: found.labels for name, found in run.known.items()}
+    run.outcome = pipeline.run(
         source,
         methods,
         gold=labels.get("gold"),
         truth=labels.get("truth"),
         on_iteration=observer.on_iteration,
-        fitter=fitter,
+        fitter=None if session is None else session.fit,
         watch=watch,
     )
-    if inputs.engine is not None:
-        refuse_changed(inputs.read_stamps)  # what a cluster's worker lost was read once more
+    if run.engine is not None:
+        refuse_changed(run.stamps)  # what a cluster's worker lost was read once more
     observer.clear_line()
-    outcome.figures["warnings"] = len(observer.warnings)
-    return QuestionRun(request, inputs, outcome)
+    run.outcome.figures["warnings"] = len(observer.warnings)
 
 
 def inputs_of(
-    request: AggregateRequest,
-    observer: Observer,
-    watch: Stopwatch,
-    stack: ExitStack,
-) -> list[Inputs]:
-    """Read everything that a request names: one entry, or one for each question.
+    request: AggregateRequest, observer: Observer, watch: Stopwatch, stack: ExitStack
+) -> list[QuestionRun]:
+    """Read everything that a request names: one run, or one for each question.
 
     `stack` closes an engine.
     """
+    from misc_cli.readers.known_labels import Known, read_known, read_known_each
+
+    sources, reading, files = request.sources, request.reading, request.known_files
     if request.engine != LOCAL:
-        return [_on_engine(request, observer, watch, stack)]
-    from misc_cli.readers.known_labels import Known, read_known_each
+        known = {role: read_known(file, reading) for role, file in files.items()}
+        return [_on_engine(request, known, observer, watch, stack)]
     from misc_cli.readers.read import read_answer_columns, read_questions
 
-    sources, reading = request.sources, request.reading
+    runs = []
     with watch.stage("read"):
         if request.each_question:
-            results = read_questions(sources, reading, each=True)
-            known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
-            for role, file in request.known_files.items():
-                told = read_known_each(file, list(known), reading)
-                for question in known:
-                    if question in told:
-                        known[question][role] = told[question]
+            for read in read_questions(sources, reading, each=True):
+                own = replace(reading, question=read.question)
+                own_request = replace(request, each_question=False, reading=own)
+                runs.append(QuestionRun(own_request, read.question, {}, read))
+            for role, file in files.items():
+                told = read_known_each(file, [run.question for run in runs], reading)
+                for run in runs:
+                    if run.question in told:
+                        run.known = {**run.known, role: told[run.question]}
                     else:
-                        text = f"{file}: nothing about question {question!r}, so it has no {role}"
-                        warnings.warn(text, MiscWarning, stacklevel=2)
+                        text = f"{file}: nothing about question {run.question!r}, so it has no"
+                        warnings.warn(f"{text} {role}", MiscWarning, stacklevel=2)
         else:
-            results = [read_answer_columns(sources, reading)]
-            known = {results[0].question: _known(request)}
-        for read in results if request.embedded_gold else ():
-            if read.gold is None:
-                raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
-            known[read.question]["gold"] = Known(read.gold, read.files[0])
-    return [Inputs(read.question, known[read.question], read) for read in results]
-
-
-def _known(request: AggregateRequest) -> dict[str, Known]:
-    """Return the known labels that the request names, by role."""
-    from misc_cli.readers.known_labels import read_known
-
-    return {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+            read = read_answer_columns(sources, reading)
+            known = {role: read_known(file, reading) for role, file in files.items()}
+            runs = [QuestionRun(request, read.question, known, read)]
+        for run in runs if request.gold == AUTO else ():
+            assert run.read is not None
+            if run.read.gold is None:
+                raise InputError(f"{run.read.files[0].name}: no gold in it; give --gold a file")
+            run.known = {**run.known, "gold": Known(run.read.gold, run.read.files[0])}
+    return runs
 
 
 def _on_engine(
-    request: AggregateRequest, observer: Observer, watch: Stopwatch, stack: ExitStack
-) -> Inputs:
+    request: AggregateRequest,
+    known: dict[str, Known],
+    observer: Observer,
+    watch: Stopwatch,
+    stack: ExitStack,
+) -> QuestionRun:
     """Read the answers onto an engine, which `stack` closes."""
     from misc_cli.readers.checks import suspicions
     from misc_cli.readers.chunks import batches, pieces_of
@@ -322,8 +301,7 @@ def _on_engine(
     for first in islice(batches(pieces[0]), 1):
         for told in suspicions(first.answers):
             warnings.warn(f"{first.answers.name}: {told}", MiscWarning, stacklevel=2)
-    known = _known(request)
-    if request.embedded_gold:
+    if request.gold == AUTO:
         known["gold"] = carried_gold(pieces)
     settings = request.settings
     shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
@@ -347,4 +325,4 @@ def _on_engine(
     refuse_changed(read)
     if request.engine == "dask" and not is_folder(request.output):
         dask.refuse_one_file(engine.n_items)
-    return Inputs("", known, engine=engine, read_stamps=read)
+    return QuestionRun(request, "", known, engine=engine, stamps=read)

@@ -6,14 +6,17 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.job.perform import Observer, performed
+from misc_cli.job.perform import performed
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.run_record import questions_of, read_record, request_of
 from misc_cli.writers.output_set import sha256_of
+
+if TYPE_CHECKING:
+    from misc_cli.job.perform import Observer
 
 STDIN = "<stdin>"
 HIDDEN = "***"  # in the place of an address's secret
@@ -103,7 +106,7 @@ def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bo
     with cleanup.folder("misc-rerun-") as folder:
         request = replace(recorded.request, output=str(folder / name))
         with performed(request, observer) as finished:
-            read = [file for run in finished.runs for file in run.inputs.files]
+            read = [file for run in finished.runs for file in run.files]
             recorded.refuse_changed({file.name: file.sha256 for file in read})
             labels = [run.places["labels"].read_bytes() for run in finished.runs]
     found = sorted(hashlib.sha256(data).hexdigest() for data in labels)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
-    from misc_cli.run.result import Record, RunResult
+    from misc_cli.run.result import RunResult
 
 
 # The shape of what is read back from a run.json, which may be a stranger's. There is more in it.
@@ -237,11 +237,6 @@ def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:
         raise InputError(
             f"{path}: its request is not one that this misc knows; run its command again"
         ) from None
-
-
-def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
-    """Write the lines of diagnostics."""
-    stream.writelines(json_bytes(record) for record in records)
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
