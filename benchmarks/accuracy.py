@@ -36,10 +36,8 @@ from misc_cli.run.result import RunResult
 from misc_cli.selection.calibration import (
     Calibration,
     calibration_of_known,
-    voted,
 )
-from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.candidates import fits as fits_of
+from misc_cli.selection.candidates import Method, fit
 from misc_cli.selection.ensemble import mean_of
 from misc_cli.selection.scoring import Trial
 
@@ -153,7 +151,7 @@ def uncalibrated(outcome: RunResult) -> tuple[list[Trial], Floats]:
     """The chosen methods' fits and the posteriors that come of them; completed labels, which the
     automatic choice does not calibrate, are not fitted again.
     """
-    if any(member.method.completer is not None for member in outcome.fit.members):
+    if any(member.completer is not None for member in outcome.fit.members):
         return [], outcome.posteriors
     by_votes, shares = weighing(outcome)
     plain = [fitted(member, outcome.labels) for member in outcome.fit.members]
@@ -187,13 +185,12 @@ def with_gold(outcome: RunResult, plain: Sequence[Trial], truth: Codes) -> float
             continue
         gold = np.full(labels.n_items, -1, dtype=np.int32)
         gold[rows] = truth[rows]
-        known = [
-            voted(totals[rows], one.posteriors[rows]) if by_votes else one.posteriors[rows]
-            for one in plain
-        ]
-        calibration = calibration_of_known(
-            known, shares, totals[rows], gold[rows], hidden or Calibration()
-        )
+        calibration = hidden  # where the votes decide, gold items decide nothing
+        if not by_votes:
+            known = [one.posteriors[rows] for one in plain]
+            calibration = calibration_of_known(
+                known, shares, totals[rows], gold[rows], hidden or Calibration()
+            )
         taught = replace(labels, gold=gold)
         fits = [fitted(member, taught, whole) for member, whole in zip(members, plain, strict=True)]
         engine = MemoryEngine(taught)
@@ -202,10 +199,10 @@ def with_gold(outcome: RunResult, plain: Sequence[Trial], truth: Codes) -> float
     return float(np.mean(errors))
 
 
-def fitted(member: Candidate, labels: Labels, whole: Trial | None = None) -> Trial:
+def fitted(member: Method, labels: Labels, whole: Trial | None = None) -> Trial:
     """Fit a member on these answers; `whole` is its fit without gold."""
     engine, before = MemoryEngine(labels), None if whole is None else whole.fitted
-    *_, (_, found) = fits_of(member.method, engine, ignore_iteration, None, before)
+    found = fit(member, engine, ignore_iteration, None, before)
     rows = {name: engine.whole(name) for name in (POSTERIORS, *found.detail_rows)}
     return Trial(member, found, rows)
 

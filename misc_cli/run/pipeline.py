@@ -53,7 +53,8 @@ from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.candidates import Method
+from misc_cli.selection.candidates import fit as fit_method
 from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
 from misc_cli.selection.scoring import SIGNIFICANT, Trial
 
@@ -381,7 +382,7 @@ def _chosen(
         on_iteration=on_iteration,
         lighten=lighten,
     )
-    if insist and found.members[0].passes:
+    if insist and found.members[0].completer is not None:
         why = _completion_in_words(found, methods)
         found = replace(found, selection={**found.selection, "why": why})
     return found
@@ -419,7 +420,7 @@ def _completion_in_words(found: FitResult, methods: Methods) -> str:
     It is used, but hidden answers may advise against it: then that is a warning.
     """
     member, names = found.members[0], methods.names
-    alone, completer = names.get("aggregator", BASELINE), member.method.completer
+    alone, completer = names.get("aggregator", BASELINE), member.completer
     strength = float(found.selection["weights"][member.name])
     ahead = next(row["lead"] for row in found.selection["completed"] if row["chosen"])
     by = f"{abs(ahead):.1f} standard errors"
@@ -440,17 +441,17 @@ def _completion_in_words(found: FitResult, methods: Methods) -> str:
         f"{member.name} forecasts hidden answers best of its ranks, "
         f"{'ahead of' if ahead >= 0 else 'behind'} {alone} alone by {by}: "
         f"{'it counts alone' if strength == 1.0 else counts}; the same labels: {again} "
-        f"--passes {member.passes} --final {member.method.loop.final} -p strength={strength:g}"
+        f"--passes {member.loop.passes} --final {member.loop.final} -p strength={strength:g}"
     )
 
 
 def fit_as_chosen(
     engine: MemoryEngine,
-    members: Sequence[Candidate],
+    members: Sequence[Method],
     calibration: Calibration | None,
     selection: Mapping[str, Any],
     on_iteration: OnIteration,
-    start_of: Callable[[Candidate], Labels] | None = None,
+    start_of: Callable[[Method], Labels] | None = None,
 ) -> tuple[FitResult, list[Trial]]:
     """Return the mean of methods with the weights of an earlier choice, and their own fits.
 
@@ -464,7 +465,7 @@ def fit_as_chosen(
             on_iteration(replace(iteration, extra=extra))
 
         here = engine.with_labels(engine.labels if start_of is None else start_of(member))
-        *_, (_, found) = fits(member.method, here, observe)
+        found = fit_method(member, here, observe)
         rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
         trials.append(Trial(member, found, rows))
     weights = selection.get("weights", {})

@@ -146,17 +146,17 @@ def method_in_words(result: RunResult) -> str:
     listed = mean + ", ".join(chosen)
     if len(chosen) > LISTED:
         listed = f"mean of {len(chosen)}: {', '.join(chosen[:3])} and so on"
-    if chosen and not (members and members[0].passes):
+    if chosen and not (members and members[0].completer):
         by_preset: dict[str, list[str]] = {}
         for member in members:
-            by_preset.setdefault(member.method.preset, []).append(member.name)
+            by_preset.setdefault(member.preset, []).append(member.name)
         parts = [f"{', '.join(own)} (preset {of})" for of, own in by_preset.items()]
         return mean + ", ".join(parts) if members else listed
     aggregator = names.get("aggregator", BASELINE)
     if "completer" not in names:
         return f"{aggregator}, preset {preset}"
     starter = resolved.get("start", {}).get("aggregator", aggregator)
-    lasts = {member.method.loop.final for member in members}
+    lasts = {member.loop.final for member in members}
     if not members:
         lasts = {str((result.fit.loop or {}).get("settings", {}).get("final", ""))}
     own = f", judged by {aggregator}" if lasts == {"completed"} and not members else ""

@@ -28,7 +28,7 @@ from misc_cli.readers.addresses import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import method_in_words
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.candidates import Method
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TABLE = list[dict[str, float | bool | str | None]]
 BUILT = {"is": str, "parameters": dict[str, Any]}
 MEMBER = {
-    **{"name": str, "method": str, "preset": str, "passes": int},
+    **{"name": str, "preset": str},
     **{"aggregator": BUILT, "completer": (BUILT, None), "loop": dict[str, Any]},
 }
 SELECTION = {
@@ -83,39 +83,34 @@ QUESTION = {
 }
 
 
-def described(member: Candidate) -> dict[str, Any]:
-    """Return a candidate as plain values."""
-    method = member.method
+def described(method: Method) -> dict[str, Any]:
+    """Return a method as plain values."""
     loop = {name: value for name, value in vars(method.loop).items() if value is not None}
     if "start" in loop:
         loop["start"] = _described("aggregator", loop["start"])
     return {
-        "name": member.name,
-        "method": method.name,
+        "name": method.name,
         "preset": method.preset,
         "early_stopped": method.early_stopped,
-        "passes": member.passes,
         "aggregator": _described("aggregator", method.aggregator),
         "completer": method.completer and _described("completer", method.completer),
         "loop": loop,
     }
 
 
-def rebuilt(entry: Mapping[str, Any]) -> Candidate:
-    """Return the candidate that was described."""
-    loop, passes = dict(entry["loop"]), int(entry["passes"])
+def rebuilt(entry: Mapping[str, Any]) -> Method:
+    """Return the method that was described."""
+    loop = dict(entry["loop"])
     if "start" in loop:
         loop["start"] = _rebuilt("aggregator", loop["start"])
-    method = Method(
-        entry["method"],
+    return Method(
+        entry["name"],
         _rebuilt("aggregator", entry["aggregator"]),
         entry["completer"] and _rebuilt("completer", entry["completer"]),
         Loop(**loop),
-        (passes,) if passes else (),
         entry["preset"],
         bool(entry.get("early_stopped", False)),
     )
-    return Candidate(method, passes)
 
 
 def _described(kind: str, method: Any) -> dict[str, Any]:

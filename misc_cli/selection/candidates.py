@@ -1,8 +1,6 @@
-"""Methods and candidates: what is fitted, judged by held-out answers, and chosen; the roster.
+"""Methods: what is fitted, judged by held-out answers, and chosen; the roster.
 
-A method is a pure aggregator, or a completer whose trajectory gives a candidate after each of
-several passes. A candidate's labelling is scored in three views, each a log probability per hidden
-answer:
+A method's labelling is scored in three views, each a log probability per hidden answer:
     own    the fitted model's own forecast (ebcc's subtypes, mmce's difficulty count here)
     soft   Σ_c posterior[c] · confusion[c, answer], confusions re-estimated from the posteriors,
            which are tempered, because calibration will repair overconfidence
@@ -13,7 +11,7 @@ answer:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +19,6 @@ from misc_cli import registry
 from misc_cli.aggregators.methods import EnhancedBcc
 from misc_cli.completers.parameters import DEFAULT_LOOP, RANK_OPTIONS, Loop, check_ranks
 from misc_cli.data.parameters import flag
-from misc_cli.data.solver import FIXED, joined_stops
 from misc_cli.data.types import Aggregator, Completer, Floats, OnIteration
 from misc_cli.engines.local import solved
 from misc_cli.engines.protocol import Engine, Fitted
@@ -30,34 +27,20 @@ from misc_cli.errors import ConfigError
 
 @dataclass(frozen=True)
 class Method:
-    """A pure aggregator, or a completer with the passes after which it is judged.
+    """A pure aggregator, or a completer with its loop.
 
     `preset` is the one that the parameters come from. `early_stopped` marks a method that
-    is defined by its few iterations, so that they are no lack of convergence. `also` are other last
-    steps of the loop that it may have.
+    is defined by its few iterations, so that they are no lack of convergence. `other` is the same
+    completion with another last step, which hidden answers may choose instead.
     """
 
     name: str
     aggregator: Aggregator
     completer: Completer | None = None
     loop: Loop = DEFAULT_LOOP
-    judged_after: tuple[int, ...] = ()
     preset: str = "robust"
     early_stopped: bool = False
-    also: tuple[str, ...] = ()
-
-    @property
-    def variants(self) -> list[Method]:
-        """The method, and the same with each of the other last steps that it may have."""
-        others = [
-            replace(self, name=f"{self.name} {last}", loop=replace(self.loop, final=last), also=())
-            for last in self.also
-        ]
-        return [self, *others]
-
-    @property
-    def passes(self) -> tuple[int, ...]:
-        return self.judged_after or (self.loop.passes,)
+    other: Method | None = None
 
     @property
     def calibratable(self) -> bool:
@@ -70,33 +53,15 @@ class Method:
             return getattr(self.aggregator, "calibratable", True)
         return self.loop.final != "completed"
 
-    @property
-    def has_worker_model(self) -> bool:
-        """Return True if the fit models what workers answer, as the dependence check needs."""
-        return self.calibratable and not self.early_stopped
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """A method after a number of passes (0 for a pure one)."""
-
-    method: Method
-    passes: int = 0
-
-    @property
-    def name(self) -> str:
-        times = f" × {self.passes}" if self.passes else ""
-        return f"{self.method.name}{times}"
-
-
-def fits(
+def fit(
     method: Method,
     engine: Engine,
     on_iteration: OnIteration,
     initial: Floats | None = None,
     whole: Fitted | None = None,
-) -> Iterator[tuple[Candidate, Fitted]]:
-    """Fit the candidates of a method in turn; the engine has the posteriors of the last one.
+) -> Fitted:
+    """Fit a method; the engine has its posteriors.
 
     `initial` (the aggregator's posteriors, in memory) saves a completer one fit; `whole` (the fit
     on all answers) is the start of an aggregator that has `refit_subset`.
@@ -104,21 +69,14 @@ def fits(
     aggregator, loop = method.aggregator, method.loop
     if method.completer is None:
         found = solved(aggregator, engine, on_iteration, whole)
-        if method.early_stopped:  # it stops when it should
-            found = replace(found, stopped={})
-        yield Candidate(method), found
-        return
-    from misc_cli.completers.completion_loop import begin, check_memory, finish, passes
+        # one that stops when it should has no loop that stopped too early
+        return replace(found, stopped={}) if method.early_stopped else found
+    from misc_cli.completers.completion_loop import run_loop
 
-    check_memory(engine, method.completer, loop)
-    begin(engine, loop.start or aggregator, None if loop.start else initial, on_iteration)
-    most = max(method.passes)
-    for solution in passes(engine, method.completer, most, loop.slice, 0.0, on_iteration):
-        after = solution.state
-        if after.number in method.passes:
-            found = finish(engine, after, aggregator, loop, on_iteration)
-            stopped = joined_stops({"pass": FIXED}, found.stopped)
-            yield Candidate(method, after.number), replace(found, stopped=stopped)
+    first, completer = None if loop.start else initial, method.completer
+    return run_loop(
+        engine, completer, aggregator, loop, tol=0.0, initial=first, on_iteration=on_iteration
+    ).fitted
 
 
 # Methods that fail on different data: ds-em estimates the class prior; its first two steps stay
@@ -151,7 +109,7 @@ MAX_TRIED_CELLS = 1 << 20
 WORKER_RANKS = (2, 3, 5, 10)
 CP_RANKS = (1, 2, 4, 8)
 # After two passes the slice still moves; after four it hardly gains.
-PASSES = (4,)
+PASSES = 4
 # Hidden answers judge the quick last step; it tells sooner than the paper's whether to complete.
 FINAL = "answers"
 # The paper's last step: where completing gains at all, it gains more.
@@ -210,7 +168,7 @@ def completions(
     preset: str = "robust",
     max_cells: int = MAX_COMPLETED_CELLS,
 ) -> list[Method]:
-    """Return one method per rank of a completer; each is judged after several passes.
+    """Return one method per rank of a completer.
 
     `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
     that is given is the only one.
@@ -232,9 +190,7 @@ def completions(
     ranks = [rank for rank in tried if numbers(rank) <= max_cells]
     if tried and not ranks:
         return []
-    also = () if "final" in loop else (OTHER_FINAL,)
-    judged_after = () if "passes" in loop else PASSES
-    looped = Loop(**{"final": FINAL, **loop})
+    looped = Loop(**{"final": FINAL, "passes": PASSES, **loop})
     methods = []
     for rank in ranks or [None]:
         sized = replace(completer, **dict.fromkeys(rank_fields, rank))
@@ -244,7 +200,11 @@ def completions(
             continue  # nobody asked for this rank: the others may fit
         each = rank if isinstance(rank, Sequence) else [rank]
         called = name if rank is None else f"{name}({','.join(map(str, each))})"
-        method = Method(called, aggregator, sized, looped, judged_after, preset, also=also)
+        method = Method(f"{called} × {looped.passes}", aggregator, sized, looped, preset)
+        if "final" not in loop:
+            last = replace(looped, final=OTHER_FINAL)
+            name_of_other = f"{called} {OTHER_FINAL} × {looped.passes}"
+            method = replace(method, other=replace(method, name=name_of_other, loop=last))
         methods.append(method)
     return methods
 

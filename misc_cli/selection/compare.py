@@ -17,7 +17,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
-from misc_cli.selection.candidates import Method, fits
+from misc_cli.selection.candidates import Method, fit
 from misc_cli.selection.cross_validation import WORTH_A_PROCESS, CrossValidation
 from misc_cli.selection.scoring import lead, standard_error
 from misc_cli.selection.worker_pool import Deadline, run_all, warn_of_time
@@ -60,20 +60,20 @@ def compare(
     """Every method and the null on the same hidden answers, best first; truth is only reported."""
     deadline = Deadline(time_budget)
     work = CrossValidation(engine, seed=seed, on_iteration=on_iteration)
-    if not work.n_folds:
+    if not work.folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
     work.deadline = deadline  # not for hiding answers: without that there is nothing to show
     scores = work.score(methods)
     if not scores:  # a leaderboard has at least one line
         work.deadline = Deadline(None)
         scores = work.score(methods[:1])
-    judged = {score.candidate.method.name for score in scores}
+    judged = {score.method.name for score in scores}
     warn_of_time([method.name for method in methods if method.name not in judged])
     order = sorted(scores, key=lambda score: -float(score.best.mean()))
     with warnings.catch_warnings():
         # Methods are compared as their preset has them: there is no limit that one could raise.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = work.fit([score.candidate for score in order])
+        fitted = work.fit([score.method for score in order])
     decided = [decide(trial.posteriors).label for trial in fitted]
     leader = order[0].best
     best_lead = float((leader - work.null).mean())
@@ -94,7 +94,7 @@ def compare(
         error = None if truth is None else 100.0 * expected_error(trial.posteriors, truth)
         differs = int((label != decided[0]).sum())
         more = {"differs": differs, "seconds": score.seconds, "error": error}
-        standings.append(standing(score.candidate.method.name, score.best, **more))
+        standings.append(standing(score.method.name, score.best, **more))
     return sorted(standings, key=lambda each: -each.score)
 
 
@@ -229,8 +229,7 @@ def errors(
         assert dataset.truth is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for _ in fits(method, dataset.engine, lambda _: deadline.check()):
-                pass
+            fit(method, dataset.engine, lambda _: deadline.check())
         return 100.0 * expected_error(dataset.engine.whole(POSTERIORS), dataset.truth)
 
     parallel = dataset.engine.n_votes >= WORTH_A_PROCESS

@@ -70,9 +70,8 @@ from misc_cli.selection.calibration import (
     standard_errors,
     surface,
     tempered_forecasts,
-    voted,
 )
-from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.candidates import Method, fit
 from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
@@ -218,10 +217,6 @@ class CrossValidation:
             self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
             self.workers: Codes = np.concatenate([fold.hidden.workers for fold in self.folds])
 
-    @property
-    def n_folds(self) -> int:
-        return len(self.folds)
-
     def trial(
         self,
         method: Method,
@@ -230,11 +225,11 @@ class CrossValidation:
         initial: Floats | None = None,
         whole: Fitted | None = None,
         deadline: Deadline = NO_DEADLINE,
-    ) -> list[Trial]:
-        """Fit and score the candidates of a method on a fold; without one, fit all answers.
+    ) -> Trial:
+        """Fit and score a method on a fold; without one, fit all answers.
 
         An aggregator that has `cv_variant` uses that variant on folds. At the deadline the fit ends
-        after its current iteration, with OutOfTime. `initial` and `whole` as in `fits`.
+        after its current iteration, with OutOfTime. `initial` and `whole` as in `fit`.
         """
         tried, engine = method, self.engine
         if fold is not None:
@@ -245,7 +240,6 @@ class CrossValidation:
                 self._marked = fold
         elif isinstance(engine, MemoryEngine):
             engine = engine.with_labels(engine.labels)
-        trials = []
         records: list[Iteration] = []
         started = time.perf_counter()
 
@@ -256,30 +250,25 @@ class CrossValidation:
             elif fold is None:
                 self._note(iteration, method.name)
 
+        rows: dict[str, Floats] = {}
+        views: dict[str, Floats] = {}
+        counts = None
         with warnings.catch_warnings(record=True) as caught:
             if fold is None:
                 warnings.simplefilter("always", MiscWarning)
             else:
                 warnings.simplefilter("ignore")  # one that does not converge is scored as it is
-            for candidate, fitted in fits(tried, engine, observe, initial, whole):
-                candidate = replace(candidate, method=method)
-                rows: dict[str, Floats] = {}
-                views: dict[str, Floats] = {}
-                counts = None
-                if fold is not None:
-                    rows[POSTERIORS], counts, views = fold.judged(fitted)
-                elif isinstance(engine, MemoryEngine):
-                    names = (POSTERIORS, *fitted.detail_rows)
-                    rows = {name: engine.whole(name) for name in names}
-                else:
-                    engine.sweep(CopyRows(POSTERIORS, member_row(candidate.name)))
-                said = [(str(warning.message), warning.category) for warning in caught]
-                spent = time.perf_counter() - started
-                kept = replace(fitted, predictor=None)
-                trials.append(
-                    Trial(candidate, kept, rows, views, counts, list(records), said, spent)
-                )
-        return trials
+            fitted = fit(tried, engine, observe, initial, whole)
+            if fold is not None:
+                rows[POSTERIORS], counts, views = fold.judged(fitted)
+        if fold is None and isinstance(engine, MemoryEngine):
+            rows = {name: engine.whole(name) for name in (POSTERIORS, *fitted.detail_rows)}
+        elif fold is None:
+            engine.sweep(CopyRows(POSTERIORS, member_row(method.name)))
+        said = [(str(warning.message), warning.category) for warning in caught]
+        spent = time.perf_counter() - started
+        light = replace(fitted, predictor=None)
+        return Trial(method, light, rows, views, counts, records, said, spent)
 
     def score(
         self,
@@ -288,15 +277,15 @@ class CrossValidation:
         numbers: range | None = None,
         wholes: Mapping[str, Fitted] | None = None,
     ) -> list[Score]:
-        """Score every candidate of every method on these folds (all, unless `numbers` says which).
+        """Score methods on these folds (all, unless `numbers` says which).
 
         `initial` are posteriors per fold, `wholes` are methods' fits on all answers, by name, to
         start from. At the deadline methods that have not seen all folds are left out.
         """
-        numbers = range(self.n_folds) if numbers is None else numbers
+        numbers = range(len(self.folds)) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
 
-        def attempt(task: tuple[Method, int]) -> list[Trial]:
+        def attempt(task: tuple[Method, int]) -> Trial:
             method, at = task
             return self.trial(
                 method,
@@ -306,44 +295,40 @@ class CrossValidation:
                 deadline=self.deadline,
             )
 
-        done: list[list[Trial]] = []
-        for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel):
-            done.append(trials)
-            self._report("search", trials[-1], len(done), len(tasks))
-        scores = []
-        for at in range(len(done) // max(len(numbers), 1)):
-            of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
-            scores += [Score(same[0].candidate, same) for same in zip(*of_method, strict=True)]
-        return scores
+        done: list[Trial] = []
+        for trial in run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel):
+            done.append(trial)
+            self._report("search", trial, len(done), len(tasks))
+        starts = range(0, len(done) - len(numbers) + 1, max(len(numbers), 1))
+        return [Score(done[at].method, done[at : at + len(numbers)]) for at in starts if numbers]
 
     def fit(
         self,
-        members: Sequence[Candidate],
+        members: Sequence[Method],
         initial: Floats | None = None,
         deadline: Deadline | None = None,
         made: Sequence[Trial] = (),
     ) -> list[Trial]:
-        """Fit the chosen candidates on all answers; what several complain of is said once.
+        """Fit the chosen methods on all answers; what several complain of is said once.
 
         Those that are not done at the deadline (`last`, if none is given) are left out; `made` are
         fits that are done already.
         """
         last = deadline or self.last
 
-        def attempt(member: Candidate) -> Trial:
-            method = replace(member.method, judged_after=(member.passes,))
-            return self.trial(method, initial=initial, deadline=last)[-1]
+        def attempt(member: Method) -> Trial:
+            return self.trial(member, initial=initial, deadline=last)
 
-        fitted = {trial.candidate.name: trial for trial in made}
+        fitted = {trial.method.name: trial for trial in made}
         missing = [member for member in members if member.name not in fitted]
         done = run_all(attempt, missing, deadline=last, parallel=self.parallel)
         for number, trial in enumerate(done, start=1):
-            fitted[trial.candidate.name] = trial
+            fitted[trial.method.name] = trial
             self._report("fitted", trial, number, len(missing))
         found = [fitted[member.name] for member in members if member.name in fitted]
         for trial in found:
             for iteration in trial.records:
-                self._note(iteration, trial.candidate.name)
+                self._note(iteration, trial.method.name)
         for text, category in dict.fromkeys(said for trial in found for said in trial.warnings):
             warnings.warn(text, category, stacklevel=3)
         return found
@@ -353,7 +338,7 @@ class CrossValidation:
 
     def _report(self, stage: str, trial: Trial, done: int, of: int) -> None:
         extra: dict[str, float | int | str | None] = {
-            "candidate": trial.candidate.method.name,
+            "candidate": trial.method.name,
             "of": of,
         }
         self.on_iteration(Iteration(stage, done, seconds=trial.seconds, extra=extra))
@@ -367,13 +352,13 @@ class CrossValidation:
         does): a model that counts for nothing fails that check for reasons of its own. Where items
         are known, fits that did not know them are judged by them.
         """
-        able = (score for score in scores if score.candidate.method.has_worker_model)
+        able = (one for one in scores if one.method.calibratable and not one.method.early_stopped)
         telling = next(able, first or scores[0])
-        surfaces = [self._surface(at, scores, shares) for at in range(self.n_folds)]
+        surfaces = [self._surface(at, scores, shares) for at in range(len(self.folds))]
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         if len(scores) > 1:
             by_hidden = replace(by_hidden, own=1.0)
-        return self.by_gold([score.candidate for score in scores], shares, by_hidden)
+        return self.by_gold([score.method for score in scores], shares, by_hidden)
 
     def _counts(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
         """Return the expected counts of the weighted mean of candidates on a fold."""
@@ -404,28 +389,22 @@ class CrossValidation:
 
     def by_gold(
         self,
-        members: Sequence[Candidate],
+        members: Sequence[Method],
         shares: Sequence[float],
         by_hidden: Calibration,
-        *,
-        by_votes: bool = False,
     ) -> Calibration:
-        """Return the calibration that gold items ask for, if there are any; else as it was.
-
-        `by_votes` as in `combine`.
-        """
+        """Return the calibration that gold items ask for, if there are any; else as it was."""
         if not self.has_gold:
             return by_hidden
 
-        def attempt(member: Candidate) -> list[Array]:
+        def attempt(member: Method) -> list[Array]:
             engine = self.engine
             unaware: Engine = View(engine, without_gold)
             if isinstance(engine, MemoryEngine):
                 unaware = engine.with_labels(replace(engine.labels, gold=None))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                for _ in fits(member.method, unaware, lambda _: self.last.check()):
-                    pass
+                fit(member, unaware, lambda _: self.last.check())
             if isinstance(engine, MemoryEngine):
                 held = np.asarray(unaware.whole(POSTERIORS))
                 engine = MemoryEngine(engine.labels, {POSTERIORS: held})
@@ -438,8 +417,6 @@ class CrossValidation:
             return by_hidden
         _, totals, classes = fitted[0]
         known = [posteriors for posteriors, *_ in fitted]
-        if by_votes:
-            known = [voted(totals, posteriors) for posteriors in known]
         return calibration_of_known(known, shares, totals, classes, by_hidden)
 
 
@@ -467,17 +444,16 @@ def calibration_of(
     work = CrossValidation(
         engine, seed=seed, on_iteration=on_iteration, most_folds=1 if one_fold else None
     )
-    if not work.n_folds:
+    if not work.folds:
         return None
     if method.calibratable:
         wholes = {}
         if whole is not None and engine.n_votes >= MANY_ANSWERS:
             wholes[method.name] = whole
-        scores = work.score([method], wholes=wholes)
-        return work.calibration(scores[-1:], [1.0])
+        return work.calibration(work.score([method], wholes=wholes), [1.0])
     alone = work.score([Method("alone", method.aggregator)])[0]
     if judge_completion and not (slow or slow_completer):
-        completed = work.score([method], alone.posteriors)[-1]
+        completed = work.score([method], [one.posteriors for one in alone.trials])[0]
         if lead(completed.hard, alone.hard, work.workers) >= SIGNIFICANT:
             return None
     return by_answers(work, alone)
@@ -489,6 +465,6 @@ def by_answers(work: CrossValidation, alone: Score) -> Calibration:
     They are as sure as the answers that were given are by the aggregator `alone`, or by ds-em if
     that knows only shares of votes; see `Calibration.evidence`.
     """
-    if not alone.candidate.method.calibratable:
+    if not alone.method.calibratable:
         alone = (work.score([Method("ds-em", DawidSkene())]) or [alone])[0]  # if there is time
     return replace(work.calibration([alone], [1.0]), evidence=True)

@@ -32,7 +32,7 @@ from misc_cli.selection.calibration import (
     shares_of,
     voted,
 )
-from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.candidates import Method
 from misc_cli.selection.scoring import Trial
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class FitResult(Fitted):
     """
 
     engine: AnswerEngine
-    members: Sequence[Candidate] = ()
+    members: Sequence[Method] = ()
     selection: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     loop: Mapping[str, Any] | None = None
@@ -141,7 +141,7 @@ def mean_of(
 
     A single one keeps all it knows.
     """
-    names = [member_row(trial.candidate.name) for trial in trials]
+    names = [member_row(trial.method.name) for trial in trials]
     whole, here = behind(engine), engine
     if isinstance(whole, MemoryEngine):
         held = {name: trial.posteriors for name, trial in zip(names, trials, strict=True)}
@@ -161,7 +161,7 @@ def mean_of(
         whole.arrays[POSTERIORS] = np.asarray(here.whole(POSTERIORS))
         for name in joint.detail_rows:
             whole.arrays[name] = trials[0].rows[name]
-    members = [trial.candidate for trial in trials]
+    members = [trial.method for trial in trials]
     return FitResult.of(whole, joint, members=members, selection=selection, calibration=calibration)
 
 

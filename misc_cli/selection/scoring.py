@@ -1,4 +1,4 @@
-"""Candidates on the folds: their scores, a table of them, and the choice in words."""
+"""Methods on the folds: their scores, a table of them, and the choice in words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from misc_cli.data.holdout import Triplets, log_score
 from misc_cli.data.types import Codes, Floats, Iteration
 from misc_cli.engines.protocol import POSTERIORS, Fitted
 from misc_cli.quality.evidence import ONE_LABEL_SHARE, one_label_workers
-from misc_cli.selection.calibration import TEMPERATURES
-from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.candidates import Method
 
 # How many standard errors make a difference. Two would let one candidate in twenty through by
 # luck, and there are dozens of them.
@@ -92,7 +91,7 @@ def weights(leads: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate fitted on the answers of a fold that are kept, or on all.
+    """A method fitted on the answers of a fold that are kept, or on all.
 
     fitted    without its predictor, which would copy the whole model between processes
     rows      in memory: posteriors, and details of items by name
@@ -103,7 +102,7 @@ class Trial:
     warnings  text and category of the warnings of that fit
     """
 
-    candidate: Candidate
+    method: Method
     fitted: Fitted
     rows: Mapping[str, Floats] = field(default_factory=dict)
     views: Mapping[str, Floats] = field(default_factory=dict)
@@ -119,9 +118,9 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A candidate on the folds that it saw, in order; `whole` is its fit on all answers, if any."""
+    """A method on the folds that it saw, in order; `whole` is its fit on all answers, if any."""
 
-    candidate: Candidate
+    method: Method
     trials: Sequence[Trial]
     whole: Trial | None = None
 
@@ -132,33 +131,13 @@ class Score:
         return {view: np.concatenate([one[view] for one in each], axis=-1) for view in each[0]}
 
     @property
-    def name(self) -> str:
-        return self.candidate.name
-
-    @property
     def hard(self) -> Floats:
         """The scores of the labels that it would write, (n_hidden,)."""
         return self.views["hard"]
 
-    @property
-    def posteriors(self) -> list[Floats]:
-        """The posteriors that each fold revealed."""
-        return [trial.posteriors for trial in self.trials]
-
-    @property
-    def n_folds(self) -> int:
-        return len(self.trials)
-
-    @property
-    def temperature(self) -> float | None:
-        """Of the better view: the model's own forecast (None), or tempered posteriors."""
-        soft = self.views["soft"].mean(axis=1)
-        at = int(soft.argmax())
-        return None if self.views["own"].mean() >= soft[at] else float(TEMPERATURES[at])
-
-    @property
+    @cached_property
     def best(self) -> Floats:
-        """The scores of the better view, (n_hidden,)."""
+        """The scores of the better view, (n_hidden,): the own forecast, or tempered posteriors."""
         soft = self.views["soft"]
         tempered: Floats = soft[int(soft.mean(axis=1).argmax())]
         return max(self.views["own"], tempered, key=lambda scores: float(scores.mean()))
@@ -168,60 +147,30 @@ class Score:
         fits = [*self.trials, *([] if self.whole is None else [self.whole])]
         return sum(fit.seconds for fit in fits)
 
-    def row(self, values: Floats, workers: Codes, **more: Any) -> dict[str, Any]:
+    def row(
+        self, values: Floats, workers: Codes, ahead: float, weights: Mapping[str, float]
+    ) -> dict[str, Any]:
         """Return the score as a row of run.json, by these values of the hidden answers."""
+        name = self.method.name
         return {
-            "candidate": self.name,
+            "candidate": name,
             "score": round(float(values.mean()), 6),
             "standard_error": round(standard_error(values, workers[: len(values)]), 6),
-            "folds": self.n_folds,
+            "folds": len(self.trials),
             "seconds": round(self.seconds, 3),
-            **more,
+            "lead": round(ahead, 6),
+            "weight": round(weights.get(name, 0.0), 6),
+            "chosen": weights.get(name, 0.0) > 0.0,
         }
-
-
-def pure_table(
-    scores: Sequence[Score], null: Floats, workers: Codes, weights: Mapping[str, float]
-) -> list[dict[str, Any]]:
-    """Every pure method's score, its lead over the null and its weight, best first."""
-    rows = []
-    for score in scores:
-        values, weight = score.best, weights.get(score.name, 0.0)
-        more = {
-            "lead": round(float((values - null[: len(values)]).mean()), 6),
-            "errors_ahead_of_null": round(lead(values, null, workers), 3),
-            "temperature": score.temperature,
-            "weight": round(weight, 6),
-            "chosen": weight > 0.0,
-        }
-        rows.append(score.row(values, workers, **more))
-    return sorted(rows, key=lambda row: -row["lead"])
-
-
-def completed_table(
-    scores: Sequence[Score], chosen: Sequence[Score], rivals: Sequence[Floats], workers: Codes
-) -> list[dict[str, Any]]:
-    """Every completed candidate by the labels it would write, against those of its rivals.
-
-    They are the hard scores of what would be written otherwise and of what completion builds on.
-    """
-    rows = []
-    for score in scores:
-        ahead = min(lead(score.hard, rival, workers) for rival in rivals)
-        more = {"lead": round(ahead, 3), "chosen": score in chosen}
-        rows.append(score.row(score.hard, workers, **more))
-    return sorted(rows, key=lambda row: (-row["folds"], -row["score"]))
 
 
 def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     """Every method's preset and parameters as they ended up, by name, for run.json."""
     resolved = {}
     for method in methods:
-        own = asdict(method)
-        kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
-        resolved[method.name] = {
-            key: own[key] for key in kept if key not in ("name", "early_stopped", "also")
-        }
+        parts = ("aggregator", "completer", "loop") if method.completer else ("aggregator",)
+        own = {part: asdict(getattr(method, part)) for part in parts}
+        resolved[method.name] = {"preset": method.preset, **own}
     return resolved
 
 

@@ -5,20 +5,23 @@
    share of the best lead over the null, is the pure result. Without any lead, or where most answers
    are by workers who only ever say one label, hidden answers say nothing of items
    (scoring.holdout_uninformative): the votes decide.
-2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
-   by the labels it would write, against those of the pure result. If the best is significantly
-   ahead, all candidates that cannot be told apart from it vote. A completer that was asked for is
-   taken at one rank, alone if it is significantly ahead, else together with what it builds on.
+2. Completed candidates (one per rank) build on the first of the pure methods and are scored by the
+   labels they would write, against those of the pure result. If the surest is significantly ahead,
+   all that are near it vote. A completer that was asked for is taken at one rank, alone if it is
+   far ahead, else together with what it builds on.
 3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones; majority
    vote and a vote of completed candidates are their own confidence.
+
+Scores on the folds so far decide when to stop, never the clock; a deadline only skips methods.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,26 +36,24 @@ from misc_cli.data.types import (
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import ONE_LABEL_SHARE
-from misc_cli.selection import racing
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate, Method
-from misc_cli.selection.cross_validation import CrossValidation, by_answers
+from misc_cli.selection.candidates import Method
+from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation, by_answers
 from misc_cli.selection.ensemble import FitResult, mean_of
 from misc_cli.selection.scoring import (
     FULL_SHARE,
+    NO_SHARE,
     SIGNIFICANT,
     Score,
     Trial,
-    completed_table,
     holdout_uninformative,
     lead,
     parameters,
-    pure_table,
     weights,
     why,
     why_votes,
 )
-from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, warn_of_time
+from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, OutOfTime, run_all, warn_of_time
 
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.
 MIN_ANSWERS = 1_000
@@ -64,29 +65,17 @@ LEAST_STRENGTH = 0.2
 # takes a fraction of the judging. Without a judgement, a fit must be done by the second.
 JUDGING_SHARE = 0.6
 FITTING_SHARE = 0.9
+# A slow method that is this many standard errors short of the share it needs is given up.
+HOPELESS = 2.0
+# After so many folds those are given up.
+ROUNDS = (1, 3, 6)
+# Completion is tried on one fold, then on three, then on all: each time only if the best is so
+# many standard errors ahead of everything that it has to beat.
+FIRST_FOLDS = 3
+PROMISING = 1.0
 
-
-@dataclass
-class Choice:
-    """Scores that count, with their shares; all count the same if there are none.
-
-    ahead     standard errors by which completed candidates are ahead of what they replace
-    outpaced  of an earlier choice that stays: those by which the new one is ahead of it
-    """
-
-    scores: Sequence[Score] = ()
-    shares: Sequence[float] = ()
-    ahead: float = 0.0
-    outpaced: float | None = None
-
-
-@dataclass
-class Members:
-    """The fits on all answers, their shares, and the calibration of their mean."""
-
-    fitted: Sequence[Trial]
-    shares: Sequence[float]
-    calibration: Calibration | None = None
+Weighed = Sequence[tuple[Score, float]]  # scores that count, with their shares
+Members = tuple[Sequence[Trial], Sequence[float], Calibration | None]
 
 
 def search(
@@ -110,7 +99,7 @@ def search(
     `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
     if there are none); `fallback` is weighed with the votes where the null is not beaten; `insist`
     takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
-    choice, by name, which stays unless the new one is clearly better (`staying`).
+    choice of pure methods, by name, which stays unless the new one is clearly better (`staying`).
     """
     judging, fitting = (
         Deadline(None if time_budget is None else share * time_budget)
@@ -128,8 +117,8 @@ def search(
         return out_of_time_result(work, pure)
     votes_may_decide = fallback is not None and len(pure) > 1
     reasons: dict[str, Any] = {"completed": [], "fallback": None, "ahead_of_earlier": None}
-    by_votes, tried = False, [fallback] if fallback else []
-    if not work.n_folds or (work.n_votes < MIN_ANSWERS and not (insist and completed)):
+    tried = [fallback] if fallback else []
+    if not work.folds or (work.n_votes < MIN_ANSWERS and not (insist and completed)):
         # it is not for want of answers that workers of one label say nothing of items
         by_votes = votes_may_decide and work.one_label > ONE_LABEL_SHARE
         if not by_votes:
@@ -137,40 +126,37 @@ def search(
             return found or out_of_time_result(work, pure)
         reasons |= {"null": {"one_label_share": round(work.one_label, 6)}, "pure": []}
     else:
-        scores = racing.pure(work, pure)
+        scores = scored(work, pure)
         if not scores:
             return out_of_time_result(work, pure)
         choice, of_pure = weighed(work, scores, incumbent or {})
         reasons |= of_pure
         beaten = reasons["null"]["beaten"]
-        completion = Choice()
-        if completed and insist:
-            completion, reasons["completed"] = asked_for(work, completed, scores[0])
-        elif completed and beaten:
-            completion, reasons["completed"] = completed_of(
-                work, completed, scores[0], choice, incumbent or {}
-            )
-        stays = (completion if completion.scores else choice).outpaced
-        reasons["ahead_of_earlier"] = None if stays is None else round(stays, 3)
-        judged = {score.name: score.candidate.method for score in scores}
-        variants = [variant for method in completed for variant in method.variants]
-        tried = [*(judged.get(one.name, one) for one in pure), *variants, *tried]
-        by_votes = votes_may_decide and not beaten and not completion.scores
-        if completion.scores:
-            alone = strength_of(completion.ahead) if strength is None else strength
+        taken: Sequence[Method] = ()
+        if completed and (insist or beaten):
+            rival = None if insist else choice
+            taken, ahead, reasons["completed"] = completion_of(work, completed, scores[0], rival)
+        judged = {score.method.name: score.method for score in scores}
+        others = [method.other for method in completed if method.other is not None]
+        tried = [*(judged.get(one.name, one) for one in pure), *completed, *others, *tried]
+        by_votes = votes_may_decide and not beaten and not taken
+        if taken:
+            counts = strength_of(ahead) if strength is None else strength
             members = _of_completed(
-                work, scores[0], completion, calibrate, alone if insist else None
+                work, scores[0], taken, ahead, calibrate, counts if insist else 1.0
             )
         elif not by_votes:
             members = _of_pure(work, scores, choice, calibrate, reasons)
     if by_votes:
         assert fallback is not None
-        members = _of_votes(work, fallback, calibrate)
+        members = work.fit([fallback]), [1.0], None
         reasons["fallback"] = fallback.name
-    if not members.fitted:
+        if members[0]:
+            warnings.warn(why_votes(work.one_label, fallback.name), MiscWarning, stacklevel=2)
+    if not members[0]:
         return out_of_time_result(work, pure)
     warn_of_time(work.left_out)
-    reasons["chosen"] = [trial.candidate.name for trial in members.fitted]
+    reasons["chosen"] = [trial.method.name for trial in members[0]]
     reasons["cut_short"] = bool(work.left_out)
     reasons["why"] = why(reasons, work.left_out)
     return _concluded(work, members, reasons, tried, by_votes)
@@ -184,63 +170,138 @@ def _concluded(
     by_votes: bool = False,
 ) -> FitResult:
     """Return the mean of the members, with the reasons for run.json."""
-    names = [trial.candidate.name for trial in members.fitted]
+    fitted, shares, calibration = members
+    names = [trial.method.name for trial in fitted]
     selection = {
         **reasons,
         "chosen": names,
-        "weights": dict(zip(names, members.shares, strict=True)),
+        "weights": dict(zip(names, shares, strict=True)),
         "methods": parameters(tried),
     }
     return mean_of(
-        work.engine,
-        members.fitted,
-        members.shares,
-        selection,
-        by_votes=by_votes,
-        calibration=members.calibration,
+        work.engine, fitted, shares, selection, by_votes=by_votes, calibration=calibration
     )
 
 
 def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) -> FitResult | None:
     """Equal shares for all: nothing tells them apart. None if there was no time for all."""
     reason = "items with one answer each leave none to hide"
-    if work.n_folds:
+    if work.folds:
         reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
     shares = [1.0 / len(methods)] * len(methods)
     calibration = None
-    if work.n_folds and calibrate and any(method.calibratable for method in methods):
+    if work.folds and calibrate and any(method.calibratable for method in methods):
         scores = work.score(methods)
         if len(scores) < len(methods):
             return None
         calibration = work.calibration(scores, shares)
-    fitted = work.fit([Candidate(method) for method in methods])
+    fitted = work.fit(methods)
     if len(fitted) < len(methods):
         return None
-    return _concluded(work, Members(fitted, shares, calibration), {"why": reason}, methods)
+    return _concluded(work, (fitted, shares, calibration), {"why": reason}, methods)
 
 
 def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResult:
     """The first method as it is, or the votes if there is no time even for that."""
     votes = [method for method in pure if method.name == "mv"]
-    candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
-    fitted = work.fit(candidates) or work.fit(candidates[:1], deadline=NO_DEADLINE)
-    taken = fitted[-1].candidate
+    methods = [*votes, pure[0]][-2:]
+    fitted = work.fit(methods) or work.fit(methods[:1], deadline=NO_DEADLINE)
+    taken = fitted[-1].method
     warn_of_time(["choosing and calibrating"])
     reason = f"there was no time to judge methods: {taken.name} as it is"
-    members = Members(fitted[-1:], [1.0])
-    return _concluded(work, members, {"why": reason, "cut_short": True}, [taken.method])
+    reasons = {"why": reason, "cut_short": True}
+    return _concluded(work, (fitted[-1:], [1.0], None), reasons, [taken])
+
+
+def scored(work: CrossValidation, methods: Sequence[Method]) -> list[Score]:
+    """Return the scores of pure methods in their order; `work.left_out` gets those out of time."""
+    slow = [method for method in methods if getattr(method.aggregator, "slow", False)]
+    quick = [method for method in methods if method not in slow]
+    if not quick:
+        quick, slow = slow[:1], slow[1:]
+    scores = work.score(quick)
+    if scores and slow and independent(work, scores):
+        # all that slow methods add is how workers err together
+        slow = [
+            replace(method, aggregator=cast(Any, method.aggregator).with_subtypes(1))
+            for method in slow
+            if hasattr(method.aggregator, "with_subtypes")
+        ]
+    scores += race(work, slow, scores) if scores else []
+    by_name = {score.method.name: score for score in scores}
+    work.left_out += [one.name for one in (*quick, *slow) if one.name not in by_name]
+    return [by_name[method.name] for method in methods if method.name in by_name]
+
+
+def independent(work: CrossValidation, scores: Sequence[Score]) -> bool:
+    """Return True if workers do not err together, by the first quick method that counts."""
+    leads = [float((score.best - work.null).mean()) for score in scores]
+    if max(leads) <= 0.0:
+        return False
+    for score, share in zip(scores, weights(leads), strict=True):
+        if share and score.method.calibratable and not score.method.early_stopped:
+            return work.err_together(score) == 0.0
+    return False
+
+
+def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
+    """Judge slow methods, each until it cannot reach the required share of the best lead.
+
+    Some folds of all of them at a time, so that all cores have work. Those whose folds start from
+    their fit on all answers, or depend on it (`cv_variant_of`), make that first.
+    """
+    best = max(rivals, key=lambda score: float(score.best.mean())).best
+    needing = "refit_subset" if work.n_votes >= MANY_ANSWERS else "cv_variant_of"
+    first_fitted = [one for one in methods if hasattr(one.aggregator, needing)]
+
+    def fit(method: Method) -> Trial:
+        return work.trial(method, deadline=work.deadline)
+
+    made = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.parallel)
+    wholes = {whole.method.name: whole for whole in made}  # until the deadline
+    methods = [one for one in methods if one not in first_fitted or one.name in wholes]
+    running, starts = list(methods), {}
+    if needing == "refit_subset":
+        starts = {name: whole.fitted for name, whole in wholes.items()}
+    else:
+        for at, one in enumerate(methods):
+            if one.name in wholes:
+                variant = cast(Any, one.aggregator).cv_variant_of(wholes[one.name].fitted)
+                running[at] = replace(one, aggregator=variant)
+    scores = {one.name: Score(one, (), wholes.get(one.name)) for one in methods}
+    edges = [0, *(edge for edge in ROUNDS if edge < len(work.folds)), len(work.folds)]
+    for first, last in pairwise(edges):
+        more = work.score(running, None, range(first, last), starts)
+        found = {score.method.name: score.trials for score in more}
+        for late in [one.name for one in running if one.name not in found]:
+            del scores[late]
+        for name, trials in found.items():
+            scores[name] = replace(scores[name], trials=(*scores[name].trials, *trials))
+        running = [
+            one
+            for one in running
+            if one.name in found and not hopeless(work, scores[one.name].best, best)
+        ]
+    return list(scores.values())
+
+
+def hopeless(work: CrossValidation, values: Floats, best: Floats) -> bool:
+    """Tell if a method with these scores is clearly short of the share of the best that counts."""
+    null = work.null[: len(values)]
+    needed = null + NO_SHARE * (best[: len(values)] - null)
+    return lead(needed, values, work.workers) > HOPELESS
 
 
 def weighed(
     work: CrossValidation, scores: Sequence[Score], incumbent: Mapping[str, float]
-) -> tuple[Choice, dict[str, Any]]:
+) -> tuple[Weighed, dict[str, Any]]:
     """Return the pure methods that count, with their weights, and the reasons for run.json.
 
     If the null is unbeaten, the best has all the weight. A slow method that was given up before
     the last fold is clearly behind. An earlier choice stays unless the new one is clearly better.
     """
     null, workers, one_label = work.null, work.workers, work.one_label
-    whole = [score for score in scores if score.n_folds == work.n_folds]
+    whole = [score for score in scores if len(score.trials) == len(work.folds)]
     leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
     ahead = lead(best.best, null, workers)
@@ -254,110 +315,126 @@ def weighed(
             stacklevel=3,
         )
     found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
-    kept = [(score, weight) for score, weight in found if weight > 0.0]
-    choice = Choice([score for score, _ in kept], [weight for _, weight in kept])
-    if beaten and incumbent.keys() != {score.name for score in choice.scores}:
-        rival = np.average([score.best for score in choice.scores], axis=0, weights=choice.shares)
-        earlier = staying(whole, incumbent, lambda score: score.best, rival, workers, null)
-        choice = earlier or choice
-    counted = {one.name: share for one, share in zip(choice.scores, choice.shares, strict=True)}
+    choice = [(score, weight) for score, weight in found if weight > 0.0]
+    outpaced = None
+    if beaten and incumbent.keys() != {score.method.name for score, _ in choice}:
+        shares = [share for _, share in choice]
+        rival = np.average([score.best for score, _ in choice], axis=0, weights=shares)
+        stays = staying(whole, incumbent, rival, workers, null)
+        choice, outpaced = stays or (choice, None)
+    counted = {score.method.name: share for score, share in choice}
+    table = []
+    for score in scores:
+        part = float((score.best - null[: len(score.best)]).mean())
+        table.append(score.row(score.best, workers, part, counted))
     return choice, {
         "null": {
             "score": round(float(null.mean()), 6),
             "beaten": beaten,
             "one_label_share": round(one_label, 6),
         },
-        "pure": pure_table(scores, null, workers, counted),
+        "pure": sorted(table, key=lambda row: -row["lead"]),
+        "ahead_of_earlier": None if outpaced is None else round(outpaced, 3),
     }
 
 
 def staying(
     scores: Sequence[Score],
     incumbent: Mapping[str, float],
-    of_score: Callable[[Score], Floats],
     rival: Floats,
     workers: Codes,
-    null: Floats | None = None,
-) -> Choice | None:
+    null: Floats,
+) -> tuple[list[tuple[Score, float]], float] | None:
     """Return the incumbents among these scores, if the rival is not clearly better; else None.
 
-    `incumbent` has weights by name. `of_score` gives the scores by hidden answer to compare by,
-    `rival` (n_hidden,) are those of the new choice, `null` those of the null forecaster if shares
-    of the lead over it count. Methods that are no longer tried (the data outgrew them) are gone,
-    and the others share their weight.
+    With them the standard errors by which it is ahead. `incumbent` has weights by name; `rival`
+    (n_hidden,) are the scores by hidden answer of the new choice, `null` those of the null
+    forecaster: what has nearly all of the rival's lead over it stays. Methods that are no longer
+    tried (the data outgrew them) are gone, and the others share their weight.
     """
-    found = [score for score in scores if score.name in incumbent]
+    found = [score for score in scores if score.method.name in incumbent]
     if not found:
         return None
-    shares = [incumbent[score.name] for score in found]
-    shares = [share / sum(shares) for share in shares]
-    parts = [of_score(score) for score in found]
-    count = min(map(len, parts))  # completion may be tried on the first folds only
-    earlier = np.average([part[:count] for part in parts], axis=0, weights=shares)
-    rival = rival[:count]
+    shares = np.array([incumbent[score.method.name] for score in found])
+    shares /= shares.sum()
+    earlier = np.average([score.best for score in found], axis=0, weights=shares)
     ahead = lead(rival, earlier, workers)
-    near = False
-    if null is not None:  # the part of the rival's lead over the null that the earlier choice has
-        part = float((earlier - null[:count]).mean())
-        near = part / max(float((rival - null[:count]).mean()), 1e-12) >= FULL_SHARE
-    return None if ahead >= SIGNIFICANT and not near else Choice(found, shares, outpaced=ahead)
+    part = float((earlier - null).mean()) / max(float((rival - null).mean()), 1e-12)
+    if ahead >= SIGNIFICANT and part < FULL_SHARE:
+        return None
+    return list(zip(found, shares.tolist(), strict=True)), ahead
 
 
-def completed_of(
-    work: CrossValidation,
-    methods: Sequence[Method],
-    base: Score,
-    pure: Choice,
-    incumbent: Mapping[str, float],
-) -> tuple[Choice, list[dict[str, Any]]]:
-    """Return the candidates of these methods that write the labels, if they are clearly ahead.
+def completion_of(
+    work: CrossValidation, methods: Sequence[Method], base: Score, pure: Weighed | None
+) -> tuple[list[Method], float, list[dict[str, Any]]]:
+    """Return the completions to take, the lead of the surest of them, and the table for run.json.
 
-    They build on the fits of `base`, and all count the same; `ahead` is the lead of the best of
-    them over the `pure` result. The table for run.json comes with them.
+    They build on the fits of `base`. Where one was asked for (no `pure`), each is judged on the
+    first folds by its lead over `base` alone, and the surest is taken even if it is behind; the
+    paper's last step instead of the quick one, if both are clearly ahead: where completing gains at
+    all, that gains more. Else the surest must be significantly ahead of the `pure` result as well,
+    on all folds: a gain that `base` has without completion is not completion's. Then all that are
+    near it vote, with both last steps. Every other rank is tried first, and the try ends where the
+    first folds promise nothing.
     """
-    means = [
-        np.average([score.trials[at].posteriors for score in pure.scores], 0, pure.shares)
-        for at in range(work.n_folds)
-    ]
-    written = zip(work.folds, means, strict=True)
-    reference = np.concatenate([fold.hard_score(posteriors) for fold, posteriors in written])
-    # a gain that what it builds on has without it is not completion's
-    rivals = [reference, base.hard]
-    tried = racing.completed(work, methods, base.posteriors, rivals)
-    work.left_out += [] if tried else ["completion"]
-    voting: Sequence[Score] = voters(work, tried, rivals)
+    rivals = [base.hard]
+    if pure is not None:
+        means = []
+        for at, fold in enumerate(work.folds):
+            each = [score.trials[at].posteriors for score, _ in pure]
+            means.append(fold.hard_score(np.average(each, 0, [share for _, share in pure])))
+        rivals.append(np.concatenate(means))
+    initial = [trial.posteriors for trial in base.trials]
+    n_folds, n_first = len(work.folds), min(FIRST_FOLDS, len(work.folds))
+    tried: dict[str, Score] = {}
 
-    def of_whole() -> list[Floats]:
-        # some voters stopped after the first folds; the best is always among the others
-        return [score.hard for score in voting if score.n_folds == work.n_folds]
+    def ahead(score: Score) -> float:
+        return min(lead(score.hard, rival, work.workers) for rival in rivals)
 
-    new = np.mean(of_whole(), axis=0) if voting else reference
-    before = staying(tried, incumbent, lambda score: score.hard, new, work.workers)
-    outpaced = None
-    if before is not None and {one.name for one in before.scores} != {one.name for one in voting}:
-        voting, outpaced = before.scores, before.outpaced
-    ahead = max((lead(values, reference, work.workers) for values in of_whole()), default=0.0)
-    table = completed_table(tried, voting, rivals, work.workers)
-    return Choice(voting, ahead=ahead, outpaced=outpaced), table
+    def surest(some: Sequence[Method], numbers: range) -> Score:
+        """Try these methods on further folds; return the surest of all that were tried."""
+        more = work.score(some, initial, numbers)
+        if numbers and len(more) < len(some):
+            raise OutOfTime
+        for score in more:
+            before = tried.get(score.method.name)
+            trials = (*(before.trials if before else ()), *score.trials)
+            tried[score.method.name] = replace(score, trials=trials)
+        return max(tried.values(), key=ahead)
 
-
-def voters(work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floats]) -> list[Score]:
-    """Return all that cannot be told apart from the best, if that is ahead of all rivals.
-
-    What did not go on after the first folds must have been nearer to it on those.
-    """
-    leads = {
-        score: racing.ahead(work, score, rivals) for score in tried if score.n_folds == work.n_folds
-    }
-    top = max(leads, key=lambda score: leads[score], default=None)
-    if top is None or leads[top] < SIGNIFICANT:
-        return []
-
-    def near(score: Score) -> bool:
-        limit = SIGNIFICANT if score.n_folds == work.n_folds else racing.HOPELESS
-        return lead(top.hard[: len(score.hard)], score.hard, work.workers) < limit
-
-    return [score for score in tried if score is top or near(score)]
+    others = {method.name: method.other for method in methods if method.other is not None}
+    top: Score | None = None
+    taken: list[Method] = []
+    try:
+        if pure is None:
+            top = surest(methods, range(n_first))
+            if ahead(top) >= SIGNIFICANT and others:
+                quick = top
+                tried_last = work.score(list(others.values()), initial, range(n_first))
+                tried |= {score.method.name: score for score in tried_last}
+                top = max(tried_last, key=ahead, default=quick)
+                top = top if ahead(top) >= SIGNIFICANT else quick
+            taken = [top.method]
+        elif (
+            ahead(surest(methods[::2], range(1))) >= 0.0
+            and ahead(surest(methods[::2], range(1, n_first))) >= PROMISING
+        ):
+            best = surest(methods[1::2], range(n_first))
+            surest([best.method], range(n_first, n_folds))
+            top = tried[best.method.name]
+            if ahead(top) >= SIGNIFICANT:
+                for one in methods:
+                    hard = tried[one.name].hard
+                    if lead(top.hard[: len(hard)], hard, work.workers) < HOPELESS:
+                        taken += [one, others[one.name]] if one.name in others else [one]
+    except OutOfTime:
+        work.left_out.append("completion")
+        return [], 0.0, []
+    counted = dict.fromkeys((one.name for one in taken), 1.0 / max(len(taken), 1))
+    table = [one.row(one.hard, work.workers, ahead(one), counted) for one in tried.values()]
+    table.sort(key=lambda row: (-row["folds"], -row["score"]))
+    return taken, 0.0 if top is None else ahead(top), table
 
 
 def strength_of(ahead: float) -> float:
@@ -365,80 +442,34 @@ def strength_of(ahead: float) -> float:
     return round(min(max(ahead / LEAD_TO_COUNT_ALONE, LEAST_STRENGTH), 1.0), 2)
 
 
-def asked_for(
-    work: CrossValidation, methods: Sequence[Method], base: Score
-) -> tuple[Choice, list[dict[str, Any]]]:
-    """Return the candidate that is surest to be ahead of `base`, or least behind it.
-
-    The quick last step is tried at every rank on the first folds. Where the best is clearly ahead
-    the other last step is tried as well, and taken if it is clearly ahead, too: where completing
-    gains at all, that gains more.
-    """
-    first = range(min(racing.FIRST_FOLDS, work.n_folds))
-    rivals = [base.hard]
-
-    def surest(scores: Sequence[Score]) -> Choice:
-        best = max(scores, key=lambda score: racing.ahead(work, score, rivals))
-        return Choice([best], ahead=racing.ahead(work, best, rivals))
-
-    tried = work.score(methods, base.posteriors, first)
-    if not tried:
-        work.left_out.append("completion")
-        return Choice(), []
-    chosen = surest(tried)
-    if chosen.ahead >= SIGNIFICANT:
-        others = [other for method in methods for other in method.variants[1:]]
-        more = work.score(others, base.posteriors, first)
-        tried += more
-        if more and surest(more).ahead >= SIGNIFICANT:
-            chosen = surest(more)
-    return chosen, completed_table(tried, chosen.scores, rivals, work.workers)
-
-
 def _of_completed(
-    work: CrossValidation, base: Score, chosen: Choice, calibrate: bool, strength: float | None
+    work: CrossValidation,
+    base: Score,
+    taken: Sequence[Method],
+    ahead: float,
+    calibrate: bool,
+    strength: float,
 ) -> Members:
-    """Return the completed candidates that could be fitted on all answers in time.
+    """Return the completions that could be fitted in time, all alike.
 
-    They have every last step that they may have, and all count the same. One that was asked for
-    stands, by its `strength`, with what it builds on.
+    By their `strength` they stand with what they build on.
     """
-    members = [
-        replace(score.candidate, method=variant)
-        for score in chosen.scores
-        for variant in score.candidate.method.variants[: None if strength is None else 1]
-    ]
-    first = work.fit([base.candidate])
-    fitted = work.fit(members, first[0].posteriors) if first else []
-    calibration = None
-    if fitted and calibrate and chosen.ahead < SIGNIFICANT:
-        calibration = by_answers(work, base)
-    if strength is None:
-        work.left_out += [member.name for member in members[len(fitted) :]]
-        return Members(fitted, [1.0 / len(fitted)] * len(fitted) if fitted else [], calibration)
+    first = work.fit([base.method])
+    fitted = work.fit(taken, first[0].posteriors) if first else []
+    work.left_out += [method.name for method in taken[len(fitted) :]]
     if not fitted:
-        work.left_out.append("completion")
-        return Members(first, [1.0] * len(first))
+        return first, [1.0] * len(first), None
+    calibration = by_answers(work, base) if calibrate and ahead < SIGNIFICANT else None
+    shares = [strength / len(fitted)] * len(fitted)
     if strength == 1.0:
-        return Members(fitted, [1.0], calibration)
-    return Members([*fitted, *first], [strength, round(1.0 - strength, 9)], calibration)
-
-
-def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Members:
-    """Return the votes, and where they are tied what the fallback says of an item."""
-    fitted = work.fit([Candidate(fallback)])
-    if fitted:
-        warnings.warn(why_votes(work.one_label, fallback.name), MiscWarning, stacklevel=3)
-    calibration = None
-    if calibrate and work.has_gold:
-        calibration = work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
-    return Members(fitted, [1.0], calibration)
+        return fitted, shares, calibration
+    return [*fitted, *first], [*shares, round(1.0 - strength, 9)], calibration
 
 
 def _of_pure(
     work: CrossValidation,
     scores: Sequence[Score],
-    choice: Choice,
+    choice: Weighed,
     calibrate: bool,
     reasons: dict[str, Any],
 ) -> Members:
@@ -447,19 +478,20 @@ def _of_pure(
     Those that were not fitted in time leave the choice: the others are weighed anew, as if the late
     ones had never been tried.
     """
-    members = [score.candidate for score in choice.scores]
-    made = [score.whole for score in choice.scores if score.whole is not None]
-    fitted = {trial.candidate.name: trial for trial in work.fit(members, made=made)}
+    members = [score.method for score, _ in choice]
+    made = [score.whole for score, _ in choice if score.whole is not None]
+    fitted = {trial.method.name: trial for trial in work.fit(members, made=made)}
     late = [member.name for member in members if member.name not in fitted]
     if late:
         work.left_out += late
-        fitted |= {score.name: score.whole for score in scores if score.whole is not None}
-        scores = [score for score in scores if score.name in fitted]
-        if not any(score.n_folds == work.n_folds for score in scores):
-            return Members([], [])
+        fitted |= {one.method.name: one.whole for one in scores if one.whole is not None}
+        scores = [score for score in scores if score.method.name in fitted]
+        if not any(len(score.trials) == len(work.folds) for score in scores):
+            return [], [], None
         choice, again = weighed(work, scores, {})
         reasons |= again
+    counted, shares = [score for score, _ in choice], [share for _, share in choice]
     calibration = None
-    if calibrate and any(score.candidate.method.calibratable for score in choice.scores):
-        calibration = work.calibration(choice.scores, choice.shares, scores[0])
-    return Members([fitted[score.name] for score in choice.scores], choice.shares, calibration)
+    if calibrate and any(score.method.calibratable for score in counted):
+        calibration = work.calibration(counted, shares, scores[0])
+    return [fitted[score.method.name] for score in counted], shares, calibration

@@ -32,7 +32,7 @@ from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import described, read_record, rebuilt, request_of, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.candidates import Method
 from misc_cli.selection.ensemble import FitResult
 from misc_cli.state import store
 from misc_cli.state.store import JOINT, item_fingerprints, listed, member_tables, unlisted
@@ -248,9 +248,9 @@ class StateSession:
         def started(name: str) -> Labels:
             return replace(labels, start=saved.start(labels, name))
 
-        def start_of(member: Candidate) -> Labels:
+        def start_of(member: Method) -> Labels:
             # a member whose few steps are its point starts from nothing
-            return labels if member.method.early_stopped else started(member.name)
+            return labels if member.early_stopped else started(member.name)
 
         if choice["named"]:
             name = methods.names["aggregator"]
@@ -262,7 +262,7 @@ class StateSession:
         found, trials = pipeline.fit_as_chosen(
             engine, members, calibration, selection, on_iteration, start_of
         )
-        self._members = {trial.candidate.name: trial.fitted for trial in trials}
+        self._members = {trial.method.name: trial.fitted for trial in trials}
         return replace(found, members=())
 
     def _chosen(

@@ -183,9 +183,9 @@ def test_an_automatic_run_records_its_methods_and_its_error() -> None:
     ebcc = methods["ebcc"]["aggregator"]
     assert (ebcc["subtypes"], ebcc["restarts"], ebcc["subtype_prior"]) == (1, 1, 0.01)
     assert methods["mmce-c"]["aggregator"]["tol"] == 0.01
-    assert methods["tucker(2,4,3)"]["completer"]["ranks"] == (2, 4, 3)
-    assert methods["tucker(2,4,3)"]["loop"]["final"] == "answers"
-    assert methods["tucker(2,4,3) completed"]["loop"]["final"] == "completed"
+    assert methods["tucker(2,4,3) × 4"]["completer"]["ranks"] == (2, 4, 3)
+    assert methods["tucker(2,4,3) × 4"]["loop"]["final"] == "answers"
+    assert methods["tucker(2,4,3) completed × 4"]["loop"]["final"] == "completed"
     last = {str(record["candidate"]): record for record in outcome.records if record["change"]}
     assert list(last) == outcome.fit.selection["chosen"]
     assert all(0.0 <= record["error"] < 40.0 for record in last.values())

@@ -13,7 +13,7 @@ from misc_cli.data.types import Answers, Codes, Floats, KnownLabels, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Fitted
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.candidates import Method
 from misc_cli.selection.ensemble import combine
 from misc_cli.selection.scoring import Score, Trial
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
@@ -45,9 +45,9 @@ def method(name: str, preset: str = "robust") -> Method:
     return Method(name, registry.create("aggregator", name, preset))
 
 
-def scored(candidate: Candidate, views: Mapping[str, Floats], n_folds: int = 1) -> Score:
-    """A candidate with these scores by hidden answer, all of them on the first of the folds."""
+def scored(method: Method, views: Mapping[str, Floats], n_folds: int = 1) -> Score:
+    """A method with these scores by hidden answer, all of them on the first of the folds."""
     fitted = Fitted(confusions=np.empty((0, 3, 3)), class_prior=np.empty(3), iterations=1)
-    seen = Trial(candidate, fitted, views=views)
+    seen = Trial(method, fitted, views=views)
     nothing = {view: values[..., :0] for view, values in views.items()}
-    return Score(candidate, [seen, *[replace(seen, views=nothing)] * (n_folds - 1)])
+    return Score(method, [seen, *[replace(seen, views=nothing)] * (n_folds - 1)])

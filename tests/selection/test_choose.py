@@ -13,9 +13,7 @@ from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
-from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.cross_validation import CrossValidation
-from misc_cli.selection.racing import hopeless
 from misc_cli.selection.scoring import (
     Score,
     holdout_uninformative,
@@ -25,7 +23,7 @@ from misc_cli.selection.scoring import (
     standard_error,
     weights,
 )
-from misc_cli.selection.search import weighed
+from misc_cli.selection.search import hopeless, weighed
 from tests.crowds import labels_from
 from tests.selection.crowds import method, scored, simulated
 
@@ -110,7 +108,7 @@ def test_votes_decide_where_hidden_answers_say_nothing_of_items(
 
 def forecasting(values: Floats, n_folds: int = 1) -> Score:
     """A method with these scores by hidden answer."""
-    return scored(Candidate(method("mv")), {"own": values, "soft": values[None] - 1.0}, n_folds)
+    return scored(method("mv"), {"own": values, "soft": values[None] - 1.0}, n_folds)
 
 
 def drawn(work: CrossValidation, errors: float) -> Floats:
@@ -136,7 +134,7 @@ def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: 
     values = work.null + drawn(work, errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _, reasons = weighed(work, [forecasting(values, work.n_folds)], {})
+        _, reasons = weighed(work, [forecasting(values, len(work.folds))], {})
     assert reasons["null"]["beaten"]
     said = [str(one.message) for one in caught if issubclass(one.category, MiscWarning)]
     assert ["may be luck" in text for text in said] == [True] * is_luck

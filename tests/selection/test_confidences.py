@@ -16,7 +16,6 @@ from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evaluation import calibration_error
-from misc_cli.selection import candidates
 from misc_cli.selection.calibration import (
     MOST_ANSWERS,
     Calibration,
@@ -24,7 +23,7 @@ from misc_cli.selection.calibration import (
     pool,
     standard_errors,
 )
-from misc_cli.selection.candidates import Method, fits
+from misc_cli.selection.candidates import Method, fit
 from misc_cli.selection.cross_validation import calibration_of
 from misc_cli.selection.search import search
 from tests.crowds import labels_from
@@ -146,26 +145,6 @@ def test_gold_items_say_how_sure_to_be() -> None:
     assert sureness(written[others], truth[others]) < 0.6 * sureness(raw[others], truth[others])
 
 
-def test_gold_items_also_calibrate_the_votes() -> None:
-    """Of workers who each only ever say one label, as labelling functions do."""
-    random = np.random.default_rng(2)
-    truth = random.integers(2, size=500).astype(np.int32)
-    items, workers = np.divmod(np.arange(5000), 10)
-    spoke = random.random(5000) < np.where(workers % 2 == truth[items], 0.5, 0.2)
-    spoke[workers < 2] = True
-    rows = (workers[spoke], items[spoke], (workers % 2)[spoke])
-    gold = np.where(np.arange(500) < 50, truth, -1).astype(np.int32)
-    labels = replace(labels_from(*rows, (500, 10, 2)), gold=gold)
-    pure, fallback = [method("ds-em"), method("one-coin")], candidates.fallback("robust", 0)
-    found = []
-    for calibrate in (False, True):
-        with pytest.warns(match="workers who only ever say one label"):
-            found.append(search(MemoryEngine(labels), pure, fallback=fallback, calibrate=calibrate))
-    others = slice(50, None)
-    before, after = (sureness(each.posteriors[others], truth[others]) for each in found)
-    assert after < before
-
-
 def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
     """A completed matrix is all but unanimous, which proves nothing."""
     labels, truth = misled(3)
@@ -173,7 +152,7 @@ def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
     loop = Loop(passes=2, final="completed")
     tucker = Method("tucker", method("ds-em").aggregator, completer, loop)
     engine = MemoryEngine(labels)
-    list(fits(tucker, engine, ignore_iteration))
+    fit(tucker, engine, ignore_iteration)
     raw = engine.whole(POSTERIORS)
     calibration = calibration_of(tucker, engine)
     assert calibration is not None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from misc_cli.data.types import Floats
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality.evaluation import expected_error
-from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import FitResult
 from misc_cli.selection.scoring import SIGNIFICANT
-from misc_cli.selection.search import Choice, search, staying
+from misc_cli.selection.search import search, staying
 from tests.selection.crowds import method, scored, simulated
 
 NEAR = [method("one-coin"), method("ds-em"), method("mv")]
@@ -57,14 +55,10 @@ def test_what_has_nearly_all_of_the_lead_stays_however_surely_it_is_behind(
     n_hidden = 400
     workers = np.arange(n_hidden, dtype=np.int32) % 40
     rival = 1.0 + 0.001 * np.random.default_rng(0).normal(size=n_hidden)
-    score = scored(Candidate(method("mv")), {})
-
-    def kept(null: Floats | None) -> Choice | None:
-        behind = np.full(n_hidden, share)
-        return staying([score], {"mv": 1.0}, lambda _: behind, rival, workers, null)
-
-    assert (kept(np.zeros(n_hidden)) is not None) is stays
-    assert kept(None) is None  # where shares of a lead do not count, significance decides
+    behind = np.full(n_hidden, share)
+    score = scored(method("mv"), {"own": behind, "soft": behind[None] - 1.0})
+    kept = staying([score], {"mv": 1.0}, rival, workers, np.zeros(n_hidden))
+    assert (kept is not None) is stays
 
 
 def test_of_a_choice_that_can_no_longer_be_tried_the_rest_stays() -> None:

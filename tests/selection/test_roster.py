@@ -56,4 +56,6 @@ def test_completion_is_tried_by_the_numbers_it_finds_not_by_cells_alone() -> Non
 
     assert len(tried(5, candidates.MAX_TRIED_CELLS)) == len(candidates.WORKER_RANKS)
     assert tried(100, candidates.MAX_TRIED_CELLS) == []
-    assert tried(100, candidates.MAX_COMPLETED_CELLS)[0] == "tucker(2,198,100)"  # who asks gets it
+    assert (
+        tried(100, candidates.MAX_COMPLETED_CELLS)[0] == "tucker(2,198,100) × 4"
+    )  # who asks gets it

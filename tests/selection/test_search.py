@@ -19,11 +19,10 @@ from misc_cli.quality.evaluation import expected_error
 from misc_cli.run.pipeline import run
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection import candidates
-from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.compare import compare
 from misc_cli.selection.cross_validation import calibration_of
 from misc_cli.selection.scoring import SIGNIFICANT, lead
-from misc_cli.selection.search import search, strength_of, voters
+from misc_cli.selection.search import completion_of, search, strength_of
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.conftest import PAPER_SIX, Load
 from tests.crowds import labels_from
@@ -37,13 +36,22 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> Non
     pure, noise = random.normal(size=(2, 40))
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     ahead = pure + noise + errors * SIGNIFICANT / np.sqrt(40)
-    tucker = Candidate(method("ds-em"), passes=1)
-    score = scored(tucker, {"hard": ahead})
-    work: Any = SimpleNamespace(n_folds=1, workers=np.arange(40, dtype=np.int32))
+    tucker, fold = (
+        replace(method("ds-em"), name="tucker"),
+        SimpleNamespace(hard_score=lambda _: pure),
+    )
+    base, better = (scored(method("mv"), {"hard": values}) for values in (pure, ahead))
+    for one in (base, better):
+        one.trials[0].rows["posteriors"] = np.ones((1, 1))  # type: ignore[index]
+    completed = scored(tucker, {"hard": ahead})
+    work: Any = SimpleNamespace(folds=[fold], workers=np.arange(40, dtype=np.int32), left_out=[])
+    work.score = lambda some, initial, numbers: [completed] if some and numbers else []
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
-    assert voters(work, [score], [pure]) == ([score] if errors > 1 else [])
+    taken, by, _ = completion_of(work, [tucker], base, [(base, 1.0)])
+    assert by == pytest.approx(errors * SIGNIFICANT)
+    assert taken == ([tucker] if errors > 1 else [])
     # what it builds on is as good without it: no gain of completion's
-    assert voters(work, [score], [pure, ahead]) == []
+    assert completion_of(work, [tucker], better, [(base, 1.0)])[0] == []
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
@@ -198,7 +206,9 @@ def test_a_completer_counts_by_its_lead(ahead: float, strength: float) -> None:
 
 
 def test_too_few_answers_get_the_mean_of_what_has_little_to_get_wrong() -> None:
-    crowd = simulate(Simulation(workers=5, items=20, classes=3, answers_per_item=3, seed=0))
+    crowd = simulate(
+        Simulation(workers=5, items=80, classes=3, answers_per_item=3, accuracy=0.9, seed=0)
+    )
     answers = Answers(**answer_columns(crowd, ["a", "b", "c"]))
     outcome = run(answers, build(Settings()))
     assert outcome.fit.selection
