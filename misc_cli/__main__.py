@@ -34,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         startup.own_process = True
         startup.prepare_streams()
-        code = run(words)
-        cleanup.ignore_signals(code)
+        cleanup.outcome = code = run(words)
     except KeyboardInterrupt as error:
         code = _ended(error)
     from misc_cli import cleanup
@@ -46,25 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
-    from misc_cli import cleanup
-    from misc_cli.cli import logs, misc
-
-    if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
-        misc.main(words, prog_name="misc")
-    try:
-        return _outcome(words)
-    finally:
-        logs.close()
-        cleanup.clear_all()  # temporary files and locks
-
-
-def _outcome(words: list[str]) -> int:
     import click
 
     from misc_cli import cleanup
-    from misc_cli.cli import misc
-    from misc_cli.errors import EXIT_DONE, EXIT_USAGE, MiscError
+    from misc_cli.cli import logs, misc
+    from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
 
+    if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
+        misc.main(words, prog_name="misc")
     try:
         code = EXIT_DONE
         try:
@@ -100,11 +88,6 @@ def _outcome(words: list[str]) -> int:
         if closed:
             return EXIT_DONE  # whoever read it has all it wanted
         what = f"{error.filename or 'output'}: {error.strerror or error}"
-        if isinstance(error, FileNotFoundError) and error.filename is None:
-            try:
-                os.getcwd()
-            except FileNotFoundError:
-                what = "the current folder is gone; change to another"
         return _complain(what, EXIT_USAGE)
     except Exception as error:
         # a library that found no room (`ulimit -v`) is not missing
@@ -113,21 +96,15 @@ def _outcome(words: list[str]) -> int:
         if lacks or isinstance(error, MemoryError):
             said = "out of memory; use fewer items, smaller ranks or a pure method"
             return _complain(said, EXIT_USAGE)
-        return _defect(error, words)
+        if "--verbose" in words or "-v" in words or os.environ.get("MISC_DEBUG"):
+            import traceback
 
-
-def _defect(defect: Exception, words: list[str]) -> int:
-    from misc_cli.errors import EXIT_DEFECT
-
-    if "--verbose" in words or "-v" in words or os.environ.get("MISC_DEBUG"):
-        import traceback
-
-        traceback.print_exc()
-    what = f"{type(defect).__name__}: {defect}"
-    return _complain(
-        f"this is a defect of misc, please report it ({what}); MISC_DEBUG=1 shows the traceback",
-        EXIT_DEFECT,
-    )
+            traceback.print_exc()
+        what = f"({type(error).__name__}: {error}); MISC_DEBUG=1 shows the traceback"
+        return _complain(f"this is a defect of misc, please report it {what}", EXIT_DEFECT)
+    finally:
+        logs.close()
+        cleanup.clear_all()  # temporary files and locks
 
 
 def _nobody_reads_stdout() -> bool:
@@ -154,7 +131,7 @@ def _complain(message: str, code: int) -> int:
     from misc_cli import cleanup
     from misc_cli.errors import printable
 
-    cleanup.ignore_signals(code)
+    cleanup.outcome = code
     from misc_cli.cli.logs import end_with_an_error, told
 
     # one line, whatever it holds, unless it proposes a command
@@ -170,8 +147,8 @@ def _complain(message: str, code: int) -> int:
 def _ended(error: BaseException) -> int:
     from misc_cli import cleanup
 
-    code, word = cleanup.ending(error)
-    cleanup.ignore_signals(code)
+    code, word = cleanup.ENDINGS[getattr(error, "number", 2)]  # or Python's own: SIGINT
+    cleanup.outcome = code
     print(f"misc: {word}", file=sys.stderr)
     return code
 

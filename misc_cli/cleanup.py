@@ -34,7 +34,7 @@ GRACE_SECONDS = 2.0
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # of a file system
 
 _received: int | None = None  # the signal that ends this run
-_outcome: int | None = None  # the exit code, once it is known: later signals change nothing
+outcome: int | None = None  # the exit code, once it is known: later signals change nothing
 _deferring = 0
 _registered: list[Callable[[], None]] = []
 
@@ -63,27 +63,16 @@ def install() -> None:
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
-def ignore_signals(code: int) -> None:
-    """Let later signals change nothing: the exit code of this process is `code`."""
-    global _outcome
-    _outcome = code
-
-
 def check() -> None:
     """Raise `Ended` if a signal came and a library swallowed the exception."""
     if _received is not None:
         raise Ended(_received)
 
 
-def ending(error: BaseException) -> tuple[int, str]:
-    """Return exit code and word of an interrupt, ours or Python's own."""
-    return ENDINGS[getattr(error, "number", signal.SIGINT)]
-
-
 def _end(number: int, _: FrameType | None) -> None:
     """Raise `Ended` for the first signal; later ones must not disturb the cleanup."""
     global _received
-    if _received is None and _outcome is None:
+    if _received is None and outcome is None:
         _received = number
         raise Ended(number)
 
@@ -100,9 +89,9 @@ def _watch(pipe: int) -> None:
         code, word = ENDINGS[number]
         with suppress(BaseException):
             clear_all()
-        if _outcome is None:
+        if outcome is None:
             os.write(2, f"misc: {word}\n".encode())
-        os._exit(code if _outcome is None else _outcome)
+        os._exit(code if outcome is None else outcome)
 
 
 @contextmanager

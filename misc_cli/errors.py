@@ -86,7 +86,9 @@ def in_python() -> Iterator[None]:
 class MiscError(Exception):
     """Base of all errors that are no defect of misc: printed as one line, without a traceback."""
 
-    exit_code = EXIT_USAGE
+    def __init__(self, text: str, exit_code: int = EXIT_USAGE) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
 
 
 class InputError(MiscError):
@@ -107,18 +109,6 @@ def needs_extra(what: str, extra: str) -> ConfigError:
         f"{what} needs the extra {extra}: install misc again with it, in its clone: "
         f"pip install '.[{extra}]'"
     )
-
-
-class GateTripped(MiscError):
-    """Raised where a condition given with --fail-if holds."""
-
-    exit_code = EXIT_GATE
-
-
-class NotWhole(MiscError):
-    """`misc verify`: the files of a run are not the ones that its run.json describes."""
-
-    exit_code = EXIT_NOT_WHOLE
 
 
 class MiscWarning(UserWarning):

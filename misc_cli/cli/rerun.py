@@ -8,7 +8,7 @@ import click
 
 from misc_cli.cli import options, outputs
 from misc_cli.cli.tables import is_terminal
-from misc_cli.errors import ConfigError, NotWhole
+from misc_cli.errors import EXIT_NOT_WHOLE, ConfigError, MiscError
 from misc_cli.version import __version__
 
 EXAMPLES = """
@@ -102,4 +102,4 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
         shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
         Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")
     if wrong:
-        raise NotWhole(f"not a whole set: {'; '.join(wrong)}")
+        raise MiscError(f"not a whole set: {'; '.join(wrong)}", EXIT_NOT_WHOLE)

