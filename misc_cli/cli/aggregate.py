@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import options, startup
-from misc_cli.errors import GateTripped, MiscError
+from misc_cli.errors import EXIT_GATE, MiscError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console, Row
@@ -120,7 +120,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         done = "done and written" if finished.unchanged is None else "nothing to do"
         if finished.rejection is not None:
             done = f"not published, {finished.rejection}"
-        raise GateTripped(f"--fail-if {'; '.join(finished.tripped)}: {done}")
+        raise MiscError(f"--fail-if {'; '.join(finished.tripped)}: {done}", EXIT_GATE)
 
 
 def show(finished: Finished, console: Console) -> None:
