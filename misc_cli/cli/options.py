@@ -92,9 +92,6 @@ reading = table(
         "--worker-from filename|folder": "Each file is one worker's, called by its name or folder.",
         "--where COND": "Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. "
         "Repeatable.",
-        "--since TIME": "Only answers from then on.",
-        "--until TIME": "Only answers up to then.",
-        "--time-col COL": "The column of times for these.",
         "--seconds-col COL": "The column of seconds that answers took: shown by worker as a "
         "median, it decides nothing [default: by names such as WorkTimeInSeconds, lead_time].",
         "--no-answer A,B": "Labels that mean: no answer, such as 'n/a,skip,?' or -1.",

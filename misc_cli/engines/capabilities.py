@@ -35,7 +35,7 @@ LOCAL_FLAGS = (
 # Flags of reading that every engine heeds; the others are the local one's.
 READING_FLAGS = (
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
-    *("where", "since", "until", "time_col", "no_answer", "rename", "extract", "labels"),
+    *("where", "no_answer", "rename", "extract", "labels"),
     *("fold_case", "allow_odd", "duplicates"),
 )
 # Flags that one other engine heeds.

@@ -30,7 +30,7 @@ from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
 from misc_cli.readers.reading import agreement, are_classes
-from misc_cli.readers.row_status import is_standing
+from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of

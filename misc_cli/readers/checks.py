@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.data.types import Answers
 from misc_cli.errors import InputError
@@ -22,7 +21,7 @@ from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import Profile
-from misc_cli.readers.reading import Question, agreement
+from misc_cli.readers.reading import Question, agreement, share_of_conflicts
 from misc_cli.readers.values import (
     BOXES,
     CHOICES,
@@ -307,23 +306,6 @@ def _items_instead(document: Document, roles: Mapping[str, str]) -> list[Mapping
     return [{**given, "item_col": written(document, item)} for item in sets]
 
 
-def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
-    """Return pairs of worker and item among the first items, and how many differ in `beside`."""
-    items = np.asarray(item.indices)
-    rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 100]
-    if not len(rows):
-        return 0, 0
-    workers = np.asarray(worker.indices)[rows].astype(np.int64)
-    pairs = workers * FIRST_ITEMS + items[rows]
-    keys = pairs
-    for column in beside:
-        _, places = np.unique(keys, return_inverse=True)
-        keys = places * (len(column.dictionary) + 1) + np.asarray(column.indices)[rows]
-    _, first = np.unique(keys, return_index=True)
-    _, counts = np.unique(pairs[first], return_counts=True)
-    return len(counts), int((counts > 1).sum())
-
-
 def _lonely(question: Question) -> Iterable[Oddity]:
     """Find workers who are none: everybody answers once, or wrote what is judged."""
     n_answers = len(question.label)
@@ -408,8 +390,6 @@ def suspicions(answers: Answers) -> list[str]:
     return told
 
 
-# What programs write into a cell that holds nothing; no person chooses such a label.
-NOTHING = ("nan", "<na>", "nat", "#n/a")
 # What may be a class of its own or stand for no answer.
 _PERHAPS = {"null", "n/a", "na", "undefined", "?", "-", "--", "skip", "skipped", "no answer"}
 _PYTHON = "None"  # `none` may be a class; Python's None is not
@@ -455,13 +435,6 @@ def spelling_doubts(column: Any) -> list[str]:
             f"'{','.join(perhaps)}'"
         )
     return told
-
-
-def nothing(label: Any) -> Any | None:
-    """Return a mask of the labels that programs write where there is nothing; None without any."""
-    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(label.dictionary))
-    hits = np.asarray(pc.is_in(lowered, pa.array(NOTHING)))
-    return hits[np.asarray(label.indices)] if hits.any() else None
 
 
 def _each(groups: Sequence[Sequence[str]]) -> str:

@@ -34,8 +34,7 @@ from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.reading import Question, rows_of
 from misc_cli.readers.remote import open_store
-from misc_cli.readers.row_filters import counting_rows, filter_columns, folded, with_words
-from misc_cli.readers.row_status import gold_of
+from misc_cli.readers.row_filters import counting_rows, folded, gold_of, where_column, with_words
 from misc_cli.readers.source import Source, empty, one_line
 from misc_cli.readers.values import CHOICE
 from misc_cli.readers.vocabulary import ROLES
@@ -356,7 +355,7 @@ def _laid_out(document: Document, options: ReadOptions) -> Piece:
         0,
         gold=None if known is None else document.position(known),
         names=tuple(document.names),
-        beside=tuple(filter_columns(document, options)),
+        beside=tuple(where_column(document, text) for text in options.where or ()),
         options=options,
     )
 

@@ -130,7 +130,8 @@ def read_columns(
 
 
 def flag(role: str) -> str:
-    return "--group-by" if role == "group" else f"--{role}-col"
+    others = {"group": "--group-by", "where": "--where", "keep": "--keep"}
+    return others.get(role, f"--{role}-col")
 
 
 def choose(
@@ -225,7 +226,7 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
     if is_position(asked) and int(asked) <= len(names):
         return int(asked) - 1
     raise InputError(
-        f"{where}: no column {asked!r} for the {role} among {listing(names)}"
+        f"{where}: no column {asked!r} among {listing(names)}"
         f"{did_you_mean(asked, names) or f'; correct {flag(role)}'}"
     )
 

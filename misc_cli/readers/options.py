@@ -46,9 +46,6 @@ class ReadOptions:
     labels: str | None = None
     extract: str | None = None
     where: tuple[str, ...] | None = None
-    since: str | None = None
-    until: str | None = None
-    time_col: str | None = None
     seconds_col: str | None = None
     keep: str | None = None
     max_bad_rows: str | None = None
@@ -92,7 +89,7 @@ class ReadOptions:
     @property
     def has_filters(self) -> bool:
         """Tell whether rows or labels are looked at one by one."""
-        cleaning = (self.where, self.since, self.until, self.no_answer, self.rename, self.fold_case)
+        cleaning = (self.where, self.no_answer, self.rename, self.fold_case)
         return any((*cleaning, self.labels, self.extract))
 
     @property

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from misc_cli.readers.document import Document, text_array
 from misc_cli.readers.reading import agreement
-from misc_cli.readers.row_status import is_standing
+from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import CHOICE, NUMBER, Kind, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, names_in, normalise, words_of
 

@@ -23,7 +23,7 @@ from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.values import CHOICE, CHOICES, as_single, is_number, kind_of, split_choices
 
 RowNumbers = npt.NDArray[np.int64]
-Condition = Callable[[Any], Any]  # of a function from a name to its column: a mask, or None
+RowsOut = Callable[[Callable[[str], Any]], Mapping[str, Any]]  # columns by name → reason → mask
 
 JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
@@ -32,6 +32,7 @@ MOST_NAMES = 4  # columns to list
 MOST_QUESTIONS = 100
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 MANY_ITEMS = 5
+CONFLICT_ITEMS = 500  # only their answers are looked at for contradictions
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def from_columns(
     item: str | Sequence[str],
     questions: Mapping[str, str],
     options: ReadOptions,
-    aside: Mapping[str, Condition] | None = None,
+    aside: RowsOut | None = None,
     gold: Mapping[str, str] | None = None,
 ) -> Reading:
     """Read a table with one row per answer and a column per question: what most exports are.
@@ -108,7 +109,7 @@ def from_columns(
     worker     its column, or several that are joined; none is nobody
     item       in the same way; none is the row
     questions  question's name → its column
-    aside      reason → a condition; rows for which it holds are left out. The first reason counts.
+    aside      returns the rows that are left out, by reason; the first reason counts
     gold       question's name → the column that holds the right answer where it is known
     What the user names (--worker-col, --item-col, --label-col) goes before all of that.
     """
@@ -135,23 +136,28 @@ def from_columns(
     n_rows = len(columns[needed[0]])
     who = joined([columns[name] for name in workers], n_rows)
     what = joined([columns[name] for name in items], n_rows)
-    reasons, kept = _set_aside(document, aside or {}, columns, n_rows)
+
+    @cache
+    def column(name: str) -> Any:
+        return columns[name] if name in columns else document.columns([name])[0]
+
+    reasons, kept = first_reasons(aside(column) if aside else {}, n_rows)
     roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
     found = []
-    for name, column in questions.items():
+    for name, own in questions.items():
         known = known_of(what, columns[gold[name]]) if name in gold else None
-        values = [who, what, columns[column]]
+        values = [who, what, columns[own]]
         if kept is not None:
             values = [compact(value.take(kept)) for value in values]
         kind, labels = by_kind(values[2])
         if known is not None and labels is not values[2]:  # written as the answers are
-            lists = split_choices(known[1], kind_of(columns[column]).separator or "")
+            lists = split_choices(known[1], kind_of(columns[own]).separator or "")
             single = as_single(lists) if kind == CHOICE else None
             known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
             kind, labels = CHOICE, values[2]  # the cell as it is
-        own = {**roles, "label": column}
-        found.append(Question(name, kind, values[0], values[1], labels, kept, known, own))
+        told = {**roles, "label": own}
+        found.append(Question(name, kind, values[0], values[1], labels, kept, known, told))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
 
@@ -232,22 +238,14 @@ def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
     return known_items.dictionary_encode(), known_labels.dictionary_encode()
 
 
-def _set_aside(
-    document: Document, aside: Mapping[str, Condition], columns: Mapping[str, Any], n_rows: int
+def first_reasons(
+    masks: Mapping[str, Any], n_rows: int
 ) -> tuple[dict[str, RowNumbers], RowNumbers | None]:
-    """Return rows by reason, and the rows that stay; None if all do."""
-
-    @cache
-    def column(name: str) -> Any:
-        return columns[name] if name in columns else document.columns([name])[0]
-
+    """Return rows by the first reason whose mask has them, and the rows of none; None if all."""
     left = np.zeros(n_rows, dtype=bool)
     reasons: dict[str, RowNumbers] = {}
-    for reason, condition in aside.items():
-        hit = condition(column)
-        if hit is None:
-            continue
-        found = np.asarray(pc.fill_null(hit, False) if isinstance(hit, pa.Array) else hit) & ~left
+    for reason, mask in masks.items():
+        found = np.asarray(mask) & ~left
         if found.any():
             reasons[reason] = np.flatnonzero(found)
             left |= found
@@ -318,3 +316,20 @@ def are_classes(item: Any, label: Any) -> bool:
     pairs = np.unique(labels * n_items + items)
     n_each = np.bincount(pairs // max(1, n_items))
     return n_items < MANY_ITEMS or int((n_each > 1).sum()) > 1
+
+
+def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
+    """Return pairs of worker and item among the first items, and how many differ in `beside`."""
+    items = np.asarray(item.indices)
+    rows = np.flatnonzero(items < CONFLICT_ITEMS)[: CONFLICT_ITEMS * 100]
+    if not len(rows):
+        return 0, 0
+    workers = np.asarray(worker.indices)[rows].astype(np.int64)
+    pairs = workers * CONFLICT_ITEMS + items[rows]
+    keys = pairs
+    for column in beside:
+        _, places = np.unique(keys, return_inverse=True)
+        keys = places * (len(column.dictionary) + 1) + np.asarray(column.indices)[rows]
+    _, first = np.unique(keys, return_index=True)
+    _, counts = np.unique(pairs[first], return_counts=True)
+    return len(counts), int((counts > 1).sum())

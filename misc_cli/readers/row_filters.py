@@ -1,4 +1,4 @@
-"""Choose the rows that count and rename their labels: --where, --since, --no-answer, --rename …
+"""Rows that count and why others do not: by their status, by --where, by their label.
 
 The grammar of --where is tiny, and nothing in it is ever run:
 
@@ -24,16 +24,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.checks import nothing, share_of_conflicts
-from misc_cli.readers.columns import listing, named
-from misc_cli.readers.document import Document
+from misc_cli.readers.columns import named
+from misc_cli.readers.document import Document, is_one_of, plain_words
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, RowNumbers, rows_of, take
+from misc_cli.readers.reading import Question, first_reasons, rows_of, share_of_conflicts, take
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import normalise
+from misc_cli.readers.vocabulary import names_in, normalise
 
 Numbers = npt.NDArray[np.float64]
-Test = Callable[[Sequence[str]], Any]  # distinct values → which of them pass
+
+_BAD_STATUSES = (
+    *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
+    *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
+    *("spam", "failed", "timed-out", "timed out"),
+)
+_BAD_FLAGS = names_in("""
+rejected cancelled canceled wascancelled skipped tainted deleted isdeleted discarded isspam ignored
+isskipped isrejected iscancelled istraining ispractice isdraft superseded exclude excluded
+isexcluded isinvalid invalid
+""")
+_GOOD_FLAGS = names_in("""
+isvalid valid islatest latest iscurrent approved isapproved accepted isaccepted
+""")
+_YES, _NO = names_in("true 1 yes t y 1.0"), names_in("false 0 no f n 0.0")
+_BAD_TIMES = names_in("deletedat rejectedat cancelledat canceledat skippedat discardedat")
+_NEVER = {"", "null", "nan", "nat", "none"}
+# What kind of row it is: such words count only where other rows have other ones.
+_KINDS = names_in("phase stage type kind labeltype annotationtype block part mode")
+_BAD_KINDS = (
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated", "majority"),
+    *("prediction", "predicted", "pre-annotation", "preannotation"),
+)
+# Who is called so is nobody: a label made of the others' answers, or known before.
+_NOBODY = (
+    *("consensus", "majority", "majority vote", "majority_vote", "majorityvote", "aggregated"),
+    *("aggregate", "adjudicated", "gold", "gold standard", "gold_standard", "ground truth"),
+    *("ground_truth", "groundtruth", "truth", "final label", "final_label"),
+)
+_GOLD = names_in("gold goldlabel truth groundtruth truelabel goldanswer correctlabel")
 
 _CONDITION = re.compile(
     r"\s*(?:\"(?P<quoted>[^\"]+)\"|(?P<name>[^=!<>~]+?))\s*"
@@ -46,9 +75,6 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TIMES = re.compile(
-    r".*(timestamp|submittime|submittedat|submitted|createdat|updatedat|completedat|time|date)"
-)
 # As Mechanical Turk, Appen and Google Forms write times.
 _FORMATS = (
     *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%a %b %d %H:%M:%S %Y"),
@@ -56,20 +82,92 @@ _FORMATS = (
 )
 # The best first: what says how often an answer was changed, when it was changed, when it was given.
 _VERSIONS = ("revision", "revisionnumber", "rev", "version", "versionnumber", "attempt")
-_LAST_TIMES = (
+_TIMES = (
     *("updatedat", "updated", "modifiedat", "lastmodified", "lastupdated", "submittedat"),
     *("submitted", "submittime", "submissiontime", "completedat", "completiontime", "finishedat"),
     *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
     *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
 )
+_OLDEST = 1e8  # seconds since 1970: less is how long it took
 # Seconds that an answer took, the surest name first; and a number of them.
 _SECONDS = (
     *("worktimeinseconds", "leadtime", "durationseconds", "durationinseconds", "duration"),
     *("seconds", "timespent", "elapsedseconds", "elapsedtime", "elapsed", "timetaken", "worktime"),
 )
 _AMOUNT = r"^(\d{1,15}\.?\d*|\.\d+)([eE][+-]?\d{1,2})?$"
-_OLDEST = 1e8  # seconds since 1970: less is how long it took
 NO_ANSWER = "no answer"
+# What programs write into a cell that holds nothing; no person chooses such a label.
+_NOTHING = "nan,<na>,nat,#n/a"
+
+
+def is_standing(name: str) -> bool:
+    """Return whether a column says if an answer counts, by its name: a status, a flag, a time."""
+    plain = normalise(name)
+    is_status = plain.endswith("status") or plain in ("state", "reviewstate")
+    return is_status or plain in _BAD_FLAGS or plain in _GOOD_FLAGS or plain in _BAD_TIMES
+
+
+def rows_out(
+    document: Document,
+    column: Callable[[str], Any],
+    roles: Sequence[str],
+    taken: Sequence[str],
+    *,
+    worker: str | None,
+) -> dict[str, Any]:
+    """Return reason → mask of the rows that are no answers by what stands in or beside them.
+
+    column  the column of a name
+    roles   the columns of worker and item: the header may come again in files put together
+    taken   columns that are answers, not about them
+    worker  the column in which a consensus is nobody; None if it is not looked for
+    """
+    found: dict[str, Any] = {}
+    places = [column(name).dictionary.index(name).as_py() for name in roles]
+    swapped = [
+        column(name).dictionary.index(other).as_py()
+        for name, other in zip(roles, roles[::-1], strict=True)
+    ]
+    if document.table.header and len(roles) == 2 and min(swapped) >= 0:
+        raise InputError(
+            f"{document.name}: a second header with {roles[0]!r} and {roles[1]!r} in another "
+            "order; give the parts as files of their own"
+        )
+    if document.table.header and roles and min(places) >= 0:
+        pairs = zip(roles, places, strict=True)
+        hits = [np.asarray(column(name).indices) == code for name, code in pairs]
+        found["repeated header"] = np.all(hits, axis=0)
+    for name in document.names:
+        plain, said = normalise(name), name.strip().lower()
+        is_about = is_standing(name) or plain in _KINDS
+        if not is_about or document.names.count(name) > 1 or name in (*roles, *taken):
+            continue
+        words = set(plain_words(column(name)).to_pylist())
+        if plain in _BAD_FLAGS:
+            out = {said: _YES}
+        elif plain in _GOOD_FLAGS:  # if nobody said yes, nobody has looked yet
+            out = {f"not {said}": _NO} if words & _YES else {}
+        elif plain in _BAD_TIMES:
+            out = {said: words - _NEVER}
+        elif plain in _KINDS:
+            out = {} if words <= {"", *_BAD_KINDS} else {kind: {kind} for kind in _BAD_KINDS}
+        else:
+            out = {status: {status} for status in _BAD_STATUSES}
+        for reason in (reason for reason, own in out.items() if own & words):
+            mask = np.asarray(is_one_of(column(name), *out[reason]))
+            found[reason] = found[reason] | mask if reason in found else mask
+    if worker is not None:
+        nobodys = np.asarray(is_one_of(column(worker), *_NOBODY))
+        if not nobodys.all():
+            found["consensus or gold"] = nobodys
+    return found
+
+
+def gold_of(document: Document, taken: Sequence[str], answers: Sequence[str]) -> dict[str, str]:
+    """Return the one answer's column → the column of right answers beside it, if there is one."""
+    names = [n for n in document.names if n not in (*taken, *answers)]
+    known = [n for n in names if normalise(n) in _GOLD and document.names.count(n) == 1]
+    return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}
 
 
 def counting_rows(
@@ -79,118 +177,68 @@ def counting_rows(
     aside: dict[str, Any] = {}
     if options.has_filters:
         rows = rows_of(question)
-        left = np.zeros(len(rows), dtype=bool)
-        for reason, out in _filtered_out(view, rows, options).items():
-            if (out & ~left).any():
-                aside[reason] = rows[out & ~left]
-                left |= out
-        question = take(question, np.flatnonzero(~left)) if left.any() else question
-        question, strange = _relabelled(view.name, question, options)
-        if len(strange):
-            aside["unknown label"] = strange
-    if options.no_answer is None:
-        blank = nothing(question.label)
-    else:
-        words = {word.strip().casefold() for word in options.no_answer.split(",")}
-        hits = [word.strip().casefold() in words for word in question.label.dictionary.to_pylist()]
-        blank = np.asarray(hits)[np.asarray(question.label.indices)] if any(hits) else None
-    if blank is not None:
+        masks = {f"not {text}": ~_passing(view, text, rows) for text in options.where or ()}
+        found, kept = first_reasons(masks, len(rows))
+        aside = {reason: rows[own] for reason, own in found.items()}
+        question = question if kept is None else take(question, kept)
+        question = _relabelled(question, options)
+        if options.labels is not None:
+            question = _known_only(view.name, question, options, aside)
+    words = {word.strip().casefold() for word in (options.no_answer or _NOTHING).split(",")}
+    hits = [word.strip().casefold() in words for word in question.label.dictionary.to_pylist()]
+    if any(hits):
+        blank = np.asarray(hits)[np.asarray(question.label.indices)]
         aside[NO_ANSWER] = rows_of(question)[blank]
         question = take(question, np.flatnonzero(~blank))
     return question, aside
 
 
-def filter_columns(document: Document, options: ReadOptions) -> list[int]:
-    """Return the positions of the columns that filters look at."""
-    at = [_where_column(document, text) for text in options.where or ()]
-    return [*at, _time_column(document, options)] if options.since or options.until else at
+def where_column(document: Document, text: str) -> int:
+    """Return the position of the column that a condition looks at."""
+    return named(document.name, document.names, "where", _condition(text)[0])
 
 
-def _where_column(document: Document, text: str) -> int:
-    name, _ = parse_condition(text)
-    for key in (str, normalise):
-        found = [at for at, other in enumerate(document.names) if key(other) == key(name)]
-        if len(found) == 1:
-            return found[0]
-    raise InputError(
-        f"{document.name}: --where {text!r}: no column {name!r} among {listing(document.names, 30)}"
-    )
-
-
-def _filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
-    """Return reason → boolean mask of those among these rows that a filter takes out."""
-    aside: dict[str, Any] = {}
-    for text in options.where or ():
-        at, (_, test) = _where_column(document, text), parse_condition(text)
-        aside[f"not {text}"] = ~_mask(document, at, test, rows)
-    bounds = [("since", ">=", options.since, "before"), ("until", "<=", options.until, "after")]
-    for flag, symbol, bound, side in bounds:
-        if bound is not None:
-            (limit,) = times_of([bound])
-            if np.isnan(limit):
-                raise ConfigError(f"--{flag} {bound}: write a date such as 2026-11-16T09:30")
-            at = _time_column(document, options)
-
-            def test(cells: Sequence[str], symbol: str = symbol, limit: Any = limit) -> Any:
-                times = times_of(cells, numbers=True)
-                for cell, time in zip(cells, times, strict=True):
-                    if np.isnan(time) and cell.strip():
-                        raise InputError(
-                            f"{document.name}: {cell!r} is not a time that can be read; name "
-                            "another --time-col"
-                        )
-                return _ORDER[symbol](times, limit)
-
-            aside[f"{side} --{flag}"] = ~_mask(document, at, test, rows)
-    return aside
-
-
-def parse_condition(text: str) -> tuple[str, Test]:
-    """Return the column of one --where, and its test."""
+def _condition(text: str) -> tuple[str, str, str]:
+    """Return column, operator and value of one --where."""
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"--where {text!r}: write COLUMN OP VALUE, such as 'status != rejected'; OP is "
             "= != < <= > >= ~ or in (a, b)"
         )
-    symbol, value = match["symbol"].lower(), match["value"]
+    return match["quoted"] or match["name"].strip(), match["symbol"].lower(), match["value"]
+
+
+def _passing(document: Document, text: str, rows: Any) -> Any:
+    """Return a mask of the rows for which a condition holds."""
+    _, symbol, value = _condition(text)
     given = value.strip("() ").split(",") if symbol in ("in", "not in") else [value]
     values = [re.sub(r"(?s)^(['\"])(.*)\1$", r"\2", one.strip()) for one in given]
-    words = [one.casefold() for one in values]
-
-    def is_ordered(cells: Sequence[str]) -> Any:
-        numbers = [float(cell) if is_number(cell) else np.nan for cell in cells]
-        left = np.array(numbers) if is_number(values[0]) else times_of(cells)
-        return _ORDER[symbol](left, limit)
-
-    def is_among(cells: Sequence[str]) -> Any:
-        told = [cell.strip().casefold() for cell in cells]
-        if symbol == "~":
-            return np.array([words[0] in cell for cell in told], dtype=bool)
-        among = np.array([cell in words for cell in told], dtype=bool)
-        return among if symbol in ("=", "==", "in") else ~among
-
-    limit = float(values[0]) if is_number(values[0]) else times_of(values)[0]
-    if symbol in _ORDER and np.isnan(limit):
-        raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
-    return match["quoted"] or match["name"].strip(), is_ordered if symbol in _ORDER else is_among
-
-
-def _mask(document: Document, at: int, test: Test, rows: Any) -> Any:
-    """Return the rows that pass a test, which is made once for each distinct value."""
-    (column,) = document.table.fetch([at])
+    (column,) = document.table.fetch([where_column(document, text)])
     codes = np.asarray(column.indices)[rows]
     used = np.unique(codes)
+    cells = [cell.strip() for cell in column.dictionary.take(pa.array(used)).to_pylist()]
     passed = np.zeros(len(column.dictionary), dtype=bool)
-    passed[used] = test(column.dictionary.take(pa.array(used)).to_pylist())
+    if symbol in _ORDER:
+        is_plain = is_number(values[0])
+        limit = float(values[0]) if is_plain else times_of(values)[0]
+        if np.isnan(limit):
+            raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
+        numbers = [float(cell) if is_plain and is_number(cell) else np.nan for cell in cells]
+        passed[used] = _ORDER[symbol](np.array(numbers) if is_plain else times_of(cells), limit)
+    else:
+        words = [one.casefold() for one in values]
+        told = [cell.casefold() for cell in cells]
+        among = [words[0] in cell if symbol == "~" else cell in words for cell in told]
+        passed[used] = np.array(among, dtype=bool) ^ (symbol in ("!=", "not in"))
     return passed[codes]
 
 
-def times_of(texts: Sequence[str], numbers: bool = False) -> Numbers:
-    """Return seconds since 1970, NaN for what is no time; with `numbers` also of plain numbers.
+def times_of(texts: Sequence[str]) -> Numbers:
+    """Return seconds since 1970, NaN for what is no time.
 
-    Times are in ISO 8601, or as platforms write them; zones that have only a name do not count.
-    Each format is tried on all that is left at once.
+    Times are in ISO 8601, in seconds or milliseconds since 1970, or as platforms write them; zones
+    that have only a name do not count. Each format is tried on all that is left at once.
     """
     seconds = np.full(len(texts), np.nan)
     left: dict[int, str] = {}
@@ -200,7 +248,7 @@ def times_of(texts: Sequence[str], numbers: bool = False) -> Numbers:
             found = datetime.fromisoformat(plain)
             seconds[at] = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
         except ValueError:
-            if numbers and plain.replace(".", "", 1).isdigit() and len(plain) < 20:
+            if plain.replace(".", "", 1).isdigit() and len(plain) < 20:
                 seconds[at] = float(plain) / (1000 if float(plain) > 1e11 else 1)
             elif "/" in plain or ":" in plain:
                 left[at] = plain
@@ -215,17 +263,26 @@ def times_of(texts: Sequence[str], numbers: bool = False) -> Numbers:
     return seconds
 
 
-def _time_column(document: Document, options: ReadOptions) -> int:
-    if options.time_col is not None:
-        return named(document.name, document.names, "time", options.time_col)
-    found = [at for at, name in enumerate(document.names) if _TIMES.fullmatch(normalise(name))]
-    if len(found) == 1:
-        return found[0]
-    which = "none" if not found else " and ".join(repr(document.names[at]) for at in found)
-    raise InputError(
-        f"{document.name}: --since and --until need the column of times ({which} may be it); "
-        "name it with --time-col"
-    )
+def newest_last(question: Question, document: Document) -> Question:
+    """Return the answers with a worker's later ones to an item behind the earlier ones."""
+    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
+    taken = {*question.columns.values()}
+    known = [n for n in (*_VERSIONS, *_TIMES) if n in names and names[n] not in taken]
+    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
+        return question
+    for name in known:
+        (column,) = document.columns([names[name]])
+        cells = column.dictionary.to_pylist()
+        if name in _VERSIONS:
+            values = np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
+        else:
+            values = times_of(cells)
+            values[values < _OLDEST] = np.nan
+        told = _by_row(column, values)[rows_of(question)]
+        if not np.isnan(told).any():
+            is_sorted = not (np.diff(told) < 0).any()
+            return question if is_sorted else take(question, np.argsort(told, kind="stable"))
+    return question
 
 
 def answer_seconds(view: Document, question: Question, options: ReadOptions) -> Numbers | None:
@@ -262,64 +319,23 @@ def _by_row(column: Any, values: Numbers) -> Numbers:
     return np.asarray(np.append(values, np.nan)[codes])
 
 
-def newest_last(question: Question, document: Document) -> Question:
-    """Return the answers with a worker's later ones to an item behind the earlier ones."""
-    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
-    taken = {*question.columns.values()}
-    known = [n for n in (*_VERSIONS, *_LAST_TIMES) if n in names and names[n] not in taken]
-    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
-        return question
-    for name in known:
-        (column,) = document.columns([names[name]])
-        cells = column.dictionary.to_pylist()
-        if name in _VERSIONS:
-            values = np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
-        else:
-            values = times_of(cells, numbers=True)
-            values[values < _OLDEST] = np.nan
-        told = _by_row(column, values)
-        if not np.isnan(told).any():
-            told = told[rows_of(question)]
-            is_sorted = not (np.diff(told) < 0).any()
-            return question if is_sorted else take(question, np.argsort(told, kind="stable"))
-    return question
-
-
-def _relabelled(
-    where: str, question: Question, options: ReadOptions
-) -> tuple[Question, RowNumbers]:
-    """Return labels under their new names, and the rows of labels that --labels does not know.
-
-    --extract takes a part of the text, --rename old=new and --fold-case change names.
-    """
+def _relabelled(question: Question, options: ReadOptions) -> Question:
+    """Return labels under other names, by --extract, --rename and --fold-case."""
     pairs = {}
     for text in options.rename or ():
         old, equals, new = text.partition("=")
         if not equals or not old.strip():
             raise ConfigError(f"--rename {text!r}: write old=new")
         pairs[old.strip()] = new.strip()
-    nobody = np.array([], dtype=np.int64)
-    if not (pairs or options.fold_case or options.extract or options.labels):
-        return question, nobody
-    if not pa.types.is_dictionary(question.label.type):
-        return question, nobody
     words = question.label.dictionary.to_pylist()
-    if options.extract is not None:
-        words = [_extracted(options.extract, word) for word in words]
+    if options.extract is not None:  # the first group that is found, the whole without groups
+        found = [re.search(options.extract, word) for word in words]
+        words = [next(p for p in (*m.groups(), m[0]) if p is not None) if m else "" for m in found]
     words = [pairs.get(word.strip(), word) for word in words]
     if options.fold_case:
         counts = np.bincount(np.asarray(question.label.indices), minlength=len(words))
         words = folded(words, counts)
-    question = with_words(question, words)
-    return (question, nobody) if options.labels is None else _known_only(where, question, options)
-
-
-def _extracted(pattern: str, text: str) -> str:
-    """Return the first group of a pattern that is found, the whole without groups, else ''."""
-    found = re.search(pattern, text)
-    if found is None:
-        return ""
-    return next((group for group in found.groups() if group is not None), found[0])
+    return with_words(question, words)
 
 
 def with_words(question: Question, words: list[str]) -> Question:
@@ -344,8 +360,8 @@ def folded(words: list[str], counts: Any) -> list[str]:
 
 
 def _known_only(
-    where: str, question: Question, options: ReadOptions
-) -> tuple[Question, RowNumbers]:
+    where: str, question: Question, options: ReadOptions, aside: dict[str, Any]
+) -> Question:
     """Refuse labels that --labels leaves out, or set them aside within --max-bad-rows."""
     known = {word.strip() for word in (options.labels or "").split(",")}
     words = [word.strip() for word in question.label.dictionary.to_pylist()]
@@ -359,5 +375,6 @@ def _known_only(
             "--rename them, or set such rows aside with --max-bad-rows"
         )
     if not out.any():
-        return question, np.array([], dtype=np.int64)
-    return take(question, np.flatnonzero(~out)), np.asarray(rows_of(question))[out]
+        return question
+    aside["unknown label"] = rows_of(question)[out]
+    return take(question, np.flatnonzero(~out))

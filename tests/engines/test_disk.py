@@ -102,7 +102,7 @@ def test_contradictions_follow_the_same_rule(rule: str) -> None:
     "words",
     [
         ("--where", "device != phone", "--where", "score >= 3"),
-        ("--since", "2026-01-03", "--until", "2026-02-20"),
+        ("--where", "time >= 2026-01-03", "--where", "time <= 2026-02-20"),
         ("--no-answer", "b,skip", "--rename", "a=z"),
         ("--fold-case", "--where", "device = phone"),
         ("--fold-case", "--rename", "A=B"),

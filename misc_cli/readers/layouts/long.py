@@ -25,13 +25,7 @@ from misc_cli.readers.document import Document
 from misc_cli.readers.options import ROW, ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns, split_by
-from misc_cli.readers.row_status import (
-    consensus_rows,
-    gold_of,
-    header_again,
-    is_standing,
-    statuses,
-)
+from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
 from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
@@ -66,16 +60,14 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     notes: list[str] = []
     layout = find_long(document, options, notes)
     roles = [*layout.worker, *layout.item]
-    aside = {**header_again(document, roles), **statuses(document, [*roles, *layout.label])}
-    if len(layout.worker) == 1 and not options.allow_odd:
-        aside.update(consensus_rows(document, layout.worker[0]))
+    who = layout.worker[0] if len(layout.worker) == 1 and not options.allow_odd else None
     reading = from_columns(
         document,
         worker=layout.worker,
         item=layout.item,
         questions={name: name for name in layout.label},
         options=replace(options, worker_col=None, item_col=None, label_col=None),
-        aside=aside,
+        aside=lambda column: rows_out(document, column, roles, layout.label, worker=who),
         gold=gold_of(document, roles, layout.label),
     )
     for question in reading.questions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
@@ -43,6 +43,11 @@ _GOLD = "_gold"
 _MOST_COLUMNS = 500
 
 
+def _by_status(column: Callable[[str], Any]) -> dict[str, Any]:
+    words = ("rejected", "skipped", "expired", "active")
+    return {status: is_one_of(column(_STATUS), status) for status in words}
+
+
 def _read_toloka(document: Document, options: ReadOptions) -> Reading:
     """Read a row per assignment and task; the input is the item if there is one input only."""
     names = document.names
@@ -60,22 +65,22 @@ def _read_toloka(document: Document, options: ReadOptions) -> Reading:
             "with it, or name an item column with --item-col"
         )
     questions = {name.removeprefix(_OUTPUT): name for name in names if name.startswith(_OUTPUT)}
-    aside = {
-        status: lambda column, status=status: is_one_of(column(_STATUS), status)
-        for status in ("rejected", "skipped", "expired", "active")
-    }
     return from_columns(
         document,
         worker=people[:1],
         item=things,
         questions=questions,
         options=options,
-        aside=aside if _STATUS in names else None,
+        aside=_by_status if _STATUS in names else None,
         gold={q: f"GOLDEN:{q}" for q in questions if f"GOLDEN:{q}" in names},
     )
 
 
 TOLOKA = certain("toloka", "Toloka, TSV of assignments", _read_toloka)
+
+
+def _by_taint(column: Callable[[str], Any]) -> dict[str, Any]:
+    return {"tainted": is_one_of(column("_tainted"), "true", "1")}
 
 
 def _read_appen(document: Document, options: ReadOptions) -> Reading:
@@ -95,14 +100,13 @@ def _read_appen(document: Document, options: ReadOptions) -> Reading:
         questions = varying(document, "_unit_id", others[:_MOST_COLUMNS])
         if not questions:
             raise no_question(document, others)
-    tainted = {"tainted": lambda column: is_one_of(column("_tainted"), "true", "1")}
     reading = from_columns(
         document,
         worker="_worker_id",
         item="_unit_id",
         questions={name: name for name in questions},
         options=options,
-        aside=tainted if "_tainted" in known else None,
+        aside=_by_taint if "_tainted" in known else None,
         gold=gold,
     )
     return replace(reading, questions=[_certain_gold(question) for question in reading.questions])

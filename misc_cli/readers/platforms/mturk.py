@@ -9,7 +9,7 @@ that was posted again has several HITs for one input: then the input is the item
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -65,22 +65,25 @@ def _columns(
     document: Document, questions: dict[str, str], options: ReadOptions, item: str | None = None
 ) -> Reading:
     """Read columns of answers but for the assignments that were rejected."""
-    rules: dict[str, Any] = {}
-    if "AssignmentStatus" in document.names:
-        rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
-    by_hand = {"rejected": "RejectionTime", "rejected by hand": "Reject"}
-    for reason, name in by_hand.items():
-        if name in document.names:
-            rules.setdefault(
-                reason, lambda column, name=name: pc.invert(is_one_of(column(name), *_NOTHING))
-            )
+    names = document.names
+
+    def rejected(column: Callable[[str], Any]) -> dict[str, Any]:
+        out = {}
+        if "AssignmentStatus" in names:
+            out["rejected"] = is_one_of(column("AssignmentStatus"), "rejected")
+        elif "RejectionTime" in names:
+            out["rejected"] = pc.invert(is_one_of(column("RejectionTime"), *_NOTHING))
+        if "Reject" in names:
+            out["rejected by hand"] = pc.invert(is_one_of(column("Reject"), *_NOTHING))
+        return out
+
     return from_columns(
         document,
         worker="WorkerId",
         item=item or "HITId",
         questions=questions,
         options=options,
-        aside=rules,
+        aside=rejected,
     )
 
 
