@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import replace
 from typing import Any
 
 from misc_cli.errors import InputError
 from misc_cli.quality.agreement import summarize
 from misc_cli.readers import checks
 from misc_cli.readers.answer_table import joined_tables
-from misc_cli.readers.candidates import candidates
+from misc_cli.readers.candidates import candidates, only_one
 from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import grouped, options_of, single
@@ -23,6 +23,7 @@ from misc_cli.readers.values import CHOICES, WITH_CLASSES
 MOST_READINGS, MOST_SAMPLES = 4, 3
 
 Facts = dict[str, Any]
+Part = tuple[OpenedFile, Question, ReadOptions]  # of one question, in one file
 
 
 def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Facts]]:
@@ -32,16 +33,16 @@ def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Fa
     has no figures where there are no classes to vote on; `refused` is what speaks against it.
     """
     files: list[Facts] = []
-    found: dict[str, list[tuple[OpenedFile, Question]]] = {}
+    found: dict[str, list[Part]] = {}
     for path in files_of(sources):
-        facts, opened = _file(path, options)
+        facts, opened, own = _file(path, options)
         files.append(facts)
         if opened is not None:
             questions = opened.reading.questions
             if options.group_by is not None:
                 questions = grouped(facts["name"], opened.view, questions, options)
             for question in questions:
-                found.setdefault(question.name, []).append((opened, question))
+                found.setdefault(question.name, []).append((opened, question, own))
     chosen = {name: parts for name, parts in found.items() if options.question in (None, name)}
     questions_told = [_question(name, parts, options) for name, parts in (chosen or found).items()]
     votable = [one for one in questions_told if one["kind"] in WITH_CLASSES]
@@ -53,7 +54,8 @@ def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Fa
     return {"files": files, "questions": questions_told}
 
 
-def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None]:
+def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None, ReadOptions]:
+    """Return a file's facts, the file unless it is refused, and the options that read it."""
     source = open_source(path, options)
     document = opened_document(source, options)
     try:
@@ -66,23 +68,29 @@ def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None]:
     try:
         opened = open_answers(source, options)
     except InputError as error:
-        facts["refused"] = str(error)
-        for one in islice(candidates(source, options, error), MOST_READINGS):
-            facts["readings"].append((one.flags, _samples(one.table.answers)))
-        return facts, None
+        found = candidates(source, options, error, MOST_READINGS)
+        only = only_one(found)
+        if only is None:
+            facts["refused"] = str(error)
+            facts["readings"] = [(one.flags, _samples(one.table.answers)) for one in found]
+            return facts, None, options
+        options = replace(options, **only.given)
+        opened = open_answers(source, options)
+        facts["how"] = "a guess: no other reading was found in which answers to an item agree"
     facts["reader"], facts["title"] = opened.reading.reader, opened.reading.title
-    facts["how"], facts["notes"] = opened.reading.how, list(opened.reading.notes)
+    facts["how"] = facts["how"] or opened.reading.how
+    facts["notes"] = list(opened.reading.notes)
     facts["set_aside"] = {reason: len(rows) for reason, rows in opened.reading.aside.items()}
     if not opened.reading.questions:
         facts["refused"] = f"{source.name}: no answers in it"
-    return facts, opened
+    return facts, opened, options
 
 
-def _question(name: str, parts: list[tuple[OpenedFile, Question]], options: ReadOptions) -> Facts:
+def _question(name: str, parts: list[Part], options: ReadOptions) -> Facts:
     first = parts[0][1]
     refused: list[str] = []
     facts: Facts = {"name": name, "kind": first.kind, "columns": dict(first.columns)}
-    facts["n_answers"] = sum(len(question) for _, question in parts)
+    facts["n_answers"] = sum(len(question) for _, question, _ in parts)
     facts |= {"options": [], "samples": _samples(first), "n_gold": 0, "refused": refused}
     if first.kind not in WITH_CLASSES:
         refused.append(checks.no_classes(first, first.kind))
@@ -93,12 +101,12 @@ def _question(name: str, parts: list[tuple[OpenedFile, Question]], options: Read
             refused += [] if options.multi else [checks.several_choices(first)]
             return facts
     read = []
-    for opened, question in parts:
+    for opened, question, own in parts:
         try:
-            for one in single(opened.document.name, question, options):
-                cleaned, aside = opened.clean(one, options)
-                refused += [told for told, _ in checks.oddities(cleaned, options, opened.view)]
-                read.append(opened.table(cleaned, aside, options))
+            for one in single(opened.document.name, question, own):
+                cleaned, aside = opened.clean(one, own)
+                refused += [told for told, _ in checks.oddities(cleaned, own, opened.view)]
+                read.append(opened.table(cleaned, aside, own))
         except InputError as error:
             refused.append(str(error))
     if read:

@@ -1,7 +1,8 @@
-"""Candidate readings of a file that was refused, the most likely first: the commands to propose.
+"""Candidate readings of a file that was refused: what is read or proposed instead.
 
 Each is made of the columns' profiles and scored by how far answers to an item agree above chance:
-what is no answer seldom does. The best are tried on the file before one is proposed.
+what is no answer seldom does. The best are tried on the file. The only one in which answers
+clearly agree is read; else the most likely one is proposed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.errors import InputError, MiscError
+from misc_cli.errors import InputError, MiscError, MiscWarning
 from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
@@ -41,6 +42,7 @@ FEW_ROWS = 5
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
 FEW_CLASSES = 20
 LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
+MOST_KAPPA = 0.95  # beyond it a label is as good as a property of the item
 LEAST_ITEMS = 10  # columns of a form that no name tells
 EACH = "each_question"
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
@@ -61,64 +63,85 @@ Scored = tuple[float, Given]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A reading that was tried: what declares it, and what it gives."""
+    """A reading that was tried: what declares it, what it gives, and if answers clearly agree."""
 
     given: Mapping[str, Any]
     table: AnswerTable
+    is_strong: bool = False
 
     @property
     def flags(self) -> str:
         return flags_of(dict(self.given))
 
 
-def with_command(
-    error: InputError, path: str, source: Source | None, options: ReadOptions
-) -> InputError:
-    """Return the error with one command to paste that reads the file, if there is one."""
-    if source is None or options.layout is not None:
-        return error
-    found = None
+def declared(error: InputError, path: str, source: Source, options: ReadOptions) -> ReadOptions:
+    """Return options with the only reading of a refused file; raise if there are none or several.
+
+    The error then has one command to paste that reads the file, if there is one.
+    """
+    if options.layout is not None:
+        raise error
+    found: list[Candidate] = []
     encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
     if encoding is not None and path != STDIN:
         options = replace(options, encoding=encoding[1])
-        found = _tried(open_source(path, options), options, {}, is_guess=False)
+        source = open_source(path, options)
+        found = list(filter(None, [_tried(source, options, {}, is_guess=False)]))
     elif isinstance(error, Refusal):
-        found = next(candidates(source, options, error), None)
-    if found is None:
-        return error
+        found = candidates(source, options, error)
+    if not found:
+        raise error
+    only = only_one(found)
+    if only is not None:
+        told = (
+            f"{source.name}: a guess: no other reading was found in which answers to an item agree"
+        )
+        warnings.warn(f"{told}; {only.flags} declares it", MiscWarning, stacklevel=3)
+        return replace(options, **only.given)
     names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
     others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
     said = {name: getattr(options, name) for name in (*names, *others)}
-    given = {**{name: value for name, value in said.items() if value is not None}, **found.given}
+    given = {**{k: value for k, value in said.items() if value is not None}, **found[0].given}
     more = " -o labels.csv" if EACH in given else ""
     # the command says the flags, so the message need not
     first, *rest = re.split(r"(?<=[^;]); ", str(error))
     told = "; ".join([first, *(part for part in rest if not re.search(r"--[a-z]", part))])
-    return InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
+    raise InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
+
+
+def only_one(found: Sequence[Candidate]) -> Candidate | None:
+    """Return the reading that needs no asking."""
+    return found[0] if len(found) == 1 and found[0].is_strong else None
 
 
 def candidates(
-    source: Source, options: ReadOptions, error: InputError | None = None
-) -> Iterator[Candidate]:
-    """Yield other readings that were tried and are plausible, the most likely first."""
+    source: Source, options: ReadOptions, error: InputError | None = None, most: int = 1
+) -> list[Candidate]:
+    """Return other readings that were tried and are plausible, the most likely first.
+
+    At most `most` are remedies that the error names; without any, they are guesses. One is strong
+    only if every guess was tried.
+    """
     if memoryview(source.content).nbytes > MOST_BYTES:
-        return
+        return []
     started = time.process_time()
-    for given in getattr(error, "remedies", ()):
-        found = _tried(source, options, given, is_guess=False)
-        if found is not None:
-            yield found
-        if time.process_time() - started > MOST_SECONDS:
-            return
-    if any(options.columns.values()) or not getattr(error, "is_open", True):
-        return
+    found: list[Candidate] = []
+    remedies = getattr(error, "remedies", ())
+    for given in remedies:
+        found += filter(None, [_tried(source, options, given, is_guess=False)])
+        if len(found) == most or time.process_time() - started > MOST_SECONDS:
+            return found
+    if found or any(options.columns.values()) or not getattr(error, "is_open", True):
+        return found
     guesses = sorted(_guesses(source, options), key=lambda pair: -pair[0])
+    n_tried = 0
     for _, given in guesses[:MOST_TRIED]:
-        found = _tried(source, options, given, is_guess=True)
-        if found is not None:
-            yield found
-        if time.process_time() - started > MOST_SECONDS:
-            return
+        if found and time.process_time() - started > MOST_SECONDS:
+            break
+        found += filter(None, [_tried(source, options, given, is_guess=True)])
+        n_tried += 1
+    is_whole = not remedies and n_tried == len(guesses)
+    return [replace(one, is_strong=one.is_strong and is_whole) for one in found]
 
 
 def _tried(
@@ -165,7 +188,21 @@ def _tried(
     # where all always agree nobody was asked twice: such a column is about the item
     is_weak = agree - chance <= LEAST_KAPPA * min(0.5, 1 - chance) or agree == 1
     is_told = "no_answer" in given or given.get("layout") == "matrix" or n_pairs <= FEW_PAIRS
-    return None if is_weak and not is_told else Candidate(given, table)
+    if is_weak and not is_told:
+        return None
+    # chance alone gives three standard errors in one of 700 files
+    is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
+    return Candidate(given, table, not is_weak and is_clear and _is_told(given, agree, chance))
+
+
+def _is_told(given: Mapping[str, Any], agree: float, chance: float) -> bool:
+    """Return whether names or the layout speak for a guess, too; what does not is asked about."""
+    layout = given.get("layout", "long")
+    if layout == "wide":  # columns that only share their values may be questions
+        return len({name.strip()[:1] for name in given["worker_col"].split(",")}) == 1
+    if layout == "long":  # bare positions, or a label that nearly follows from the item
+        return "header" not in given and agree - chance < MOST_KAPPA * (1 - chance)
+    return bool(layout != "form")
 
 
 def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:

@@ -49,7 +49,7 @@ def read_questions(
     sources: Sequence[str], options: ReadOptions | None = None, *, each: bool = False
 ) -> list[AnswerTable]:
     """Return the answers to every question if `each`, else to the one there is; by name."""
-    from misc_cli.readers.candidates import with_command
+    from misc_cli.readers.candidates import declared
 
     options = options or ReadOptions()
     parts: dict[str, list[AnswerTable]] = {}
@@ -64,10 +64,16 @@ def read_questions(
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
             continue
         except InputError as error:
-            refusal = with_command(error, path, source, options)
-            if path not in sources and "\n" not in str(refusal):  # found in a folder
-                refusal = InputError(f"{refusal}; to leave this file out, name the others")
-            raise refusal from None
+            try:
+                if source is None:
+                    raise
+                only = declared(error, path, source, options)
+            except InputError as refusal:
+                if path in sources or "\n" in str(refusal):
+                    raise refusal from None
+                # found in a folder
+                raise InputError(f"{refusal}; to leave this file out, name the others") from None
+            found = read_source(source, only, each=each)
         for part in found:
             parts.setdefault(part.question if each else "", []).append(part)
     if not parts:

@@ -25,6 +25,7 @@ from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
 from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.quality.worker_scores import median_seconds
+from misc_cli.readers.addresses import scheme_of
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
@@ -114,6 +115,8 @@ def _answers(
     """Return the answers as the run read and encoded them, or why that cannot be."""
     places = []
     for source in facts.get("inputs", []):
+        if scheme_of(source["name"]):
+            return f"its answers came from {source['name']} and are not read again"
         place = _found(source["name"], folder)
         if place is None:
             return f"its answers {source['name']} are not there any more"

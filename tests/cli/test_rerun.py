@@ -99,7 +99,7 @@ def test_a_record_with_a_query_needs_a_yes_and_the_same_rows(
     assert "asks for 'sqlite:///a.db', \"select worker" in said
     assert "add --yes" in said
     assert run(["queue", "labels.run.json"]) == 2
-    assert "directly" in capfd.readouterr().err
+    assert "came from sqlite:///a.db and are not read again" in capfd.readouterr().err
     assert run(["rerun", "labels.run.json", "-o", "again.csv", "--yes"]) == 0
     said = capfd.readouterr().err
     assert "labels.run.json: reads sqlite:///a.db; writes again.csv" in said

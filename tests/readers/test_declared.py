@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from misc_cli.errors import InputError
+from misc_cli.errors import InputError, MiscWarning
 from misc_cli.readers.read import read_answer_columns
 from tests.readers.shaped import read, table
 
@@ -48,11 +48,29 @@ def test_nobody_without_a_header(tmp_path: Path) -> None:
 
 def test_a_nameless_matrix(tmp_path: Path) -> None:
     text = "\n".join(f"{n % 3},-1,{n % 3},{(n + n // 7) % 3}" for n in range(30)) + "\n"
-    with pytest.raises(InputError, match="--layout matrix --no-answer -1"):
-        read(tmp_path, text)
+    with pytest.warns(MiscWarning, match="--layout matrix --no-answer -1 declares it"):
+        guessed = read(tmp_path, text)
+    assert len(guessed.answers) == 90
     assert counted(tmp_path, text, layout="matrix", no_answer="-1") == (90, 3, 30)
-    with pytest.raises(InputError, match="--no-answer -1"):  # 0 or -1: the answers agree so
+    # 0 or -1: the answers agree so, but not clearly
+    with pytest.raises(InputError, match="--layout matrix --no-answer -1"):
         read(tmp_path, text.replace("2", "0"))
+
+
+def test_the_only_reading_in_which_answers_agree_is_read(tmp_path: Path) -> None:
+    def rows(n_columns: int) -> list[str]:
+        said = [[(n // 2 + (n % 7 == at)) % 2 for at in range(n_columns)] for n in range(60)]
+        return [f"t{n},{n * 7}," + ",".join(map(str, own)) for n, own in enumerate(said)]
+
+    people = table("id,length,opinion1,opinion2,opinion3", rows(3))
+    with pytest.warns(MiscWarning, match=r"'opinion\*' --item-col id --layout wide declares it"):
+        assert len(read(tmp_path, people).answers) == 180
+    strangers = people.replace("opinion1,opinion2,opinion3", "Ann,Bob,Cem")
+    with pytest.raises(InputError, match=r"try: misc aggregate .*Ann,Bob,Cem"):
+        read(tmp_path, strangers)
+    two = table("id,length,hate_a,hate_b,spam_a,spam_b", rows(4))
+    with pytest.raises(InputError, match=r"try: misc aggregate .*hate_\*"):
+        read(tmp_path, two)
 
 
 def test_counts_with_a_total_are_votes(tmp_path: Path) -> None:
