@@ -119,7 +119,6 @@ MADE_UP: list[tuple[str, object]] = [
     ("request.reading.keep", {"a": {}}),
     ("request.truth", True),
     ("request.rechoose", "/etc/passwd"),
-    ("members.0.passes", float("inf")),
     ("selection.weights", "x"),
     ("selection.why", 3),
     ("figures.confidence", "\x1b]0;x\x07"),
