@@ -32,8 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         cleanup.install()
         from misc_cli.cli import startup
 
-        startup.own_process = True
-        startup.prepare_streams()
+        startup.prepare()
         cleanup.outcome = code = run(words)
     except KeyboardInterrupt as error:
         code = _ended(error)
@@ -48,7 +47,7 @@ def run(words: list[str]) -> int:
     import click
 
     from misc_cli import cleanup
-    from misc_cli.cli import logs, misc
+    from misc_cli.cli import misc
     from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
 
     if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
@@ -79,9 +78,7 @@ def run(words: list[str]) -> int:
             said += f" (see {path} --help)"
         return _complain(said, EXIT_USAGE)
     except MiscError as error:
-        from misc_cli.cli.parameters import in_flags
-
-        return _complain(in_flags(str(error)), error.exit_code)
+        return _complain(str(error), error.exit_code)
     except OSError as error:
         closed = isinstance(error, BrokenPipeError) and _nobody_reads_stdout()
         _abandon_stdout()
@@ -103,7 +100,6 @@ def run(words: list[str]) -> int:
         what = f"({type(error).__name__}: {error}); MISC_DEBUG=1 shows the traceback"
         return _complain(f"this is a defect of misc, please report it {what}", EXIT_DEFECT)
     finally:
-        logs.close()
         cleanup.clear_all()  # temporary files and locks
 
 
@@ -132,15 +128,17 @@ def _complain(message: str, code: int) -> int:
     from misc_cli.errors import printable
 
     cleanup.outcome = code
-    from misc_cli.cli.logs import end_with_an_error, told
+    import logging
+
+    from misc_cli.cli.logs import event, told
 
     # one line, whatever it holds, unless it proposes a command
     first, proposal, command = told(message).partition("\n  try: ")
     line = f"{printable(' '.join(first.split()))}{proposal}{printable(command)}"
-    if not end_with_an_error(line, code):  # a log that goes to stderr has the line already
-        coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-        word = "\x1b[31mmisc: error:\x1b[0m" if coloured else "misc: error:"
-        print(f"{word} {line}", file=sys.stderr)
+    event("error", logging.ERROR, message=line, exit_code=code)
+    coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    word = "\x1b[31mmisc: error:\x1b[0m" if coloured else "misc: error:"
+    print(f"{word} {line}", file=sys.stderr)
     return code
 
 

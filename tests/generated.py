@@ -12,8 +12,9 @@ from pathlib import Path
 import click
 
 from misc_cli.cli import COMMANDS, misc
-from misc_cli.cli.command import ALL_FLAGS
-from misc_cli.cli.parameters import SECTIONS, as_typed, in_flags, method_options
+from misc_cli.cli.command import ALL_FLAGS, Group
+from misc_cli.cli.parameters import SECTIONS, as_typed, method_options
+from misc_cli.cli.settings import key_of
 from misc_cli.data.parameters import flag
 from misc_cli.engines.capabilities import CAPABILITIES, ENGINES, LOCAL_FLAGS, READING_FLAGS
 from tests.conftest import REPO
@@ -36,8 +37,9 @@ def commands() -> str:
         command = misc.get_command(context, name)
         assert command is not None
         parts.append(_help(command, f"misc {name}"))
-        if isinstance(command, click.Group):
-            parts += [_help(sub, f"misc {name} {word}") for word, sub in command.commands.items()]
+        if isinstance(command, Group):
+            inner = {word: command.get_command(context, word) for word in command.places}
+            parts += [_help(one, f"misc {name} {word}") for word, one in inner.items() if one]
     return "\n".join(parts)
 
 
@@ -47,6 +49,7 @@ def _help(command: click.Command, path: str) -> str:
         info_name=path,
         terminal_width=100,
         max_content_width=100,
+        help_option_names=["-h", "--help"],
     )
     context.meta[ALL_FLAGS] = True
     lines = [line.rstrip() for line in command.get_help(context).splitlines()]
@@ -57,11 +60,11 @@ def _help(command: click.Command, path: str) -> str:
 def parameters() -> str:
     """The table of docs/parameters.md."""
     rows = ["| flag | Python | of | meaning | default |", "|---|---|---|---|---|"]
-    for word, row in method_options().items():
-        kind = "aggregator" if row.section == SECTIONS["aggregator"] else "completer, loop"
-        name = word.replace("-", "_")
-        shown = as_typed(word, row.metavar).replace("|", "\\|")
-        rows.append(f"| `{shown}` | `{name}` | {kind} | {row.parameter.help} | {row.default} |")
+    for one in method_options():
+        kind = "aggregator" if one.section == SECTIONS["aggregator"] else "completer, loop"
+        shown = as_typed(key_of(one), one.metavar or "").replace("|", "\\|")
+        meaning, _, default = (one.help or "").removesuffix("]").partition(" [default: ")
+        rows.append(f"| `{shown}` | `{one.name}` | {kind} | {meaning} | {default} |")
     return "\n".join(rows)
 
 
@@ -134,7 +137,7 @@ def capabilities() -> str:
     """The table of docs/scale.md: what is asked for, and the engines that do it."""
     rows = [f"| | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 1) + "|"]
     reading = ", ".join(map(flag, READING_FLAGS))
-    only_local = in_flags(", ".join(map(flag, LOCAL_FLAGS)))
+    only_local = ", ".join(map(flag, LOCAL_FLAGS))
     table = {
         **CAPABILITIES,
         f"reading: {reading}": frozenset(ENGINES) - {"spark"},

@@ -167,20 +167,17 @@ KEYS = ("seed", "header", "max-input", "class-order", "fail-if", "ranks", "no-an
 def settings(share: float) -> Tally:
     """Put settings into the current folder: none names a place, an odd one is an error."""
     tally = Tally("settings of a strange folder")
-    tables = {"misc.toml": ("", "[aggregate]\n"), "pyproject.toml": ("[tool.misc]\n",)}
     lines = [f'{key} = "../{VICTIM}"' for key in PLACES]
-    tries: list[tuple[str, str, tuple[int, ...]]] = [
-        (file, head + line, (2,)) for file in tables for head in tables[file] for line in lines
+    tries: list[tuple[str, tuple[int, ...]]] = [
+        (head + line, (2,)) for head in ("", "[aggregate]\n") for line in lines
     ]
-    odd = [f"{key} = {value}" for key in KEYS for value in ODD_TOML]
-    tries += [("misc.toml", line, (0, 2)) for line in odd]
-    tries += [("pyproject.toml", text, (2,)) for text in ("tool = 3", "[tool]\nmisc = 3")]
+    tries += [(f"{key} = {value}", (0, 2)) for key in KEYS for value in ODD_TOML]
     with folder():
         prepare()
-        for file, text, codes in tries[:: max(1, round(1 / share))]:
-            Path(file).write_text(text)
+        for text, codes in tries[:: max(1, round(1 / share))]:
+            Path("misc.toml").write_text(text)
             tried(tally, ["aggregate", "in.csv", *MV, "-o", "l.csv"], codes)
-            Path(file).unlink()
+            Path("misc.toml").unlink()
     return tally
 
 

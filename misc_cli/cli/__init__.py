@@ -6,8 +6,6 @@ scipy, pandas or pyarrow at its top: `misc --help` should answer at once.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
 
 from misc_cli.cli.command import Group
@@ -31,9 +29,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("datasets:group", "List, fetch and find the public datasets."),
     "reproduce": ("compare:reproduce", "Run the paper's table, ours beside the paper's."),
     "help": ("help:command", "Explain a command, a method such as ds-em, or a topic."),
-    "shell-completion": ("help:completion", "Print the completion script of bash, zsh or fish."),
+    "version": ("help:version", "Print the version."),
 }
-# The first command of each group.
+# The first command of each section of the help.
 GROUPS = {
     "aggregate": "Label",
     "report": "Look",
@@ -43,40 +41,24 @@ GROUPS = {
 }
 
 
-class LazyGroup(Group):
-    """Commands by name, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"misc_cli.cli.{module}"), attribute)
-        return command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, ["--version"] if args[:1] == ["version"] else args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        title = ""
-        for name, (_, summary) in COMMANDS.items():
-            title = GROUPS.get(name, title)
-            sections.setdefault(title, []).append((name, summary))
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows, col_max=18)
-
-
 @click.group(
-    cls=LazyGroup,
-    context_settings={"max_content_width": 100},
+    cls=Group,
+    places=COMMANDS,
+    titles=GROUPS,
+    context_settings={
+        "auto_envvar_prefix": "MISC",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
     epilog="Start with: misc aggregate answers.csv -o labels.csv",
 )
 @click.version_option(
-    __version__, "-V", "--version", prog_name="misc", message="%(prog)s %(version)s"
+    __version__,
+    "-V",
+    "--version",
+    prog_name="misc",
+    message="%(prog)s %(version)s",
+    allow_from_autoenv=False,
 )
 def misc() -> None:
     """One trustworthy label per item from noisy, incomplete crowd labels.

@@ -10,8 +10,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from misc_cli.cli import options, startup
 from misc_cli.errors import EXIT_GATE, MiscError
 
@@ -34,11 +32,7 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
 """
 
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument
-@options.methods
-@options.reading
-@options.table(
+OUTPUT = options.table(
     "Output",
     {
         "-o --output FILE": "Labels; beside it appear FILE's .diagnostics.jsonl and .run.json "
@@ -62,8 +56,7 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
         "--rejects FILE": "Rows that were set aside, as CSV: file, line, reason.",
     },
 )
-@options.state
-@options.table(
+GATES = options.table(
     "Known labels and gates",
     {
         "--gold FILE": "Items whose label is known (item,label): kept as they are, and they teach "
@@ -77,7 +70,7 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
         "code is still 3.",
     },
 )
-@options.table(
+ENGINES = options.table(
     "Past one machine (docs/scale.md)",
     {
         "--engine local|disk|dask": "Where the answers live: in memory, in files (disk) or on a "
@@ -89,7 +82,19 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
     },
     engine={"default": "local", "show_default": True},
 )
-@options.talking
+
+
+@options.command(
+    EXAMPLES,
+    options.answers_argument,
+    *options.methods,
+    *options.reading,
+    *OUTPUT,
+    *options.state,
+    *GATES,
+    *ENGINES,
+    *options.talking,
+)
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Turn answers into one label per item.
 
@@ -104,8 +109,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.writers.output_set import write_all
 
     request = options.request_from(answers, parameters)
-    console = Console.of(parameters)
-    run = performed(request, console, command=options.command_line(), began=startup.since())
+    console = Console(**parameters, sources=answers)
+    run = performed(request, console, command=options.command_line(), began=startup.began)
     try:
         with console.watching(), run as finished:
             show(finished, console)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli import registry
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options, tables
 from misc_cli.cli.parameters import duration
 from misc_cli.cli.tables import Table
 from misc_cli.run.settings import NO_COMPLETER, Settings
@@ -31,9 +31,7 @@ misc compare answers.csv --json --time-budget 60s
 FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json")
 
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@click.argument("sources", nargs=-1, required=True, metavar="DATASETS...")
-@options.table(
+COMPARED = options.table(
     "What is compared",
     {
         "--as-one": "All files are answers to the same items, not datasets of their own.",
@@ -46,6 +44,8 @@ FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json
         "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out; for "
         "each dataset.",
         "--truth FILE": "True labels, to report each method's error.",
+        **options.JSON,
+        "-o --output FILE": "The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX.",
     },
     completers={"default": "none,tucker", "show_default": True},
     aggregators={"default": "all", "show_default": True},
@@ -53,15 +53,15 @@ FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json
     seed=options.FIRST_SEED,
     time_budget={"type": duration},
 )
-@options.reading
-@options.table(
-    "Output",
-    {
-        **options.JSON,
-        "-o --output FILE": "The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX.",
-    },
+
+
+@options.command(
+    EXAMPLES,
+    click.Argument(["sources"], nargs=-1, required=True, metavar="DATASETS..."),
+    *COMPARED,
+    *options.reading,
+    *options.talking,
 )
-@options.talking
 def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """Rank completers × aggregators on answers.
 
@@ -82,9 +82,10 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.job.datasets import find_datasets
     from misc_cli.selection.compare import compare, compare_datasets
 
-    console, as_json, truth = Console.of(parameters), parameters["json"], parameters["truth"]
+    console = Console(**parameters, sources=sources)
+    as_json, truth = parameters["json"], parameters["truth"]
     inputs = [*sources, *([truth] if truth else [])]
-    place = outputs.place_of(parameters["output"], inputs, *FILES, as_json=as_json)
+    place = tables.place_of(parameters["output"], inputs, *FILES, as_json=as_json)
     reading = options.read_options_from(parameters)
     rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
     asked = {name: parameters[name] for name in ("seed", "time_budget")}
@@ -94,16 +95,16 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
         if len(datasets) > 1:
             methods_of = partial(_methods, parameters=parameters)
             told = console.steps(len(datasets), "dataset")
-            table = compare_datasets(datasets, methods_of, on_iteration=told, **asked)
-            _deliver(comparison_table(table), table.columns(), place, as_json)
-            return
-        (one,), methods = datasets, _methods(datasets[0], parameters)
-        steps = len(methods) * (fold_plan(one.engine.n_votes)[0] + 1)
-        told = console.steps(steps, "search", "fitted")
-        found = compare(one.engine, methods, truth=one.truth, on_iteration=told, **asked)
-        rows = [asdict(standing) for standing in found]
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        _deliver(leaderboard(found), columns, place, as_json)
+            several = compare_datasets(datasets, methods_of, on_iteration=told, **asked)
+            table, columns = comparison_table(several), several.columns()
+        else:
+            one, methods = datasets[0], _methods(datasets[0], parameters)
+            steps = len(methods) * (fold_plan(one.engine.n_votes)[0] + 1)
+            told = console.steps(steps, "search", "fitted")
+            found = compare(one.engine, methods, truth=one.truth, on_iteration=told, **asked)
+            rows = [asdict(standing) for standing in found]
+            table, columns = leaderboard(found), {n: [row[n] for row in rows] for n in rows[0]}
+    _deliver(table, columns, place, as_json)
 
 
 def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
@@ -137,7 +138,7 @@ def _deliver(
     known = {str(name): pa.array(column, from_pandas=True) for name, column in frame.items()}
     if "error" in known and frame["error"].isna().all():
         del known["error"]
-    outputs.deliver([table], place, {"methods": strict(rows)}, known, as_json=as_json)
+    tables.deliver([table], place, {"methods": strict(rows)}, known, as_json=as_json)
 
 
 def leaderboard(standings: list[Standing]) -> Table:
@@ -183,8 +184,7 @@ misc reproduce --from datasets/ --completers tucker -o table.tex
 """
 
 
-@click.command(cls=options.Command, examples=REPRODUCE)
-@options.table(
+CELLS = options.table(
     "Which cells",
     {
         "--datasets A,B": "[default: all six]",
@@ -192,13 +192,13 @@ misc reproduce --from datasets/ --completers tucker -o table.tex
         "--aggregators A,B": "[default: all]",
         "--from DIR": "A folder that has the datasets [default: MISC_DATA_DIR, or what was "
         "fetched].",
+        "-o --output FILE": "As CSV, TSV, Parquet, Markdown or LaTeX.",
+        **options.THREADS,
     },
 )
-@options.table(
-    "Output",
-    {"-o --output FILE": "As CSV, TSV, Parquet, Markdown or LaTeX.", **options.THREADS},
-)
-@options.talking
+
+
+@options.command(REPRODUCE, *CELLS, *options.talking)
 def reproduce(**parameters: Any) -> None:
     """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.
 
@@ -210,8 +210,8 @@ def reproduce(**parameters: Any) -> None:
     from misc_cli.data.resources import thread_limit
     from misc_cli.paper import table
 
-    console = Console.of(parameters)
-    place = outputs.place_of(parameters["output"], [], *FILES[:-1])
+    console = Console(**parameters)
+    place = tables.place_of(parameters["output"], [], *FILES[:-1])
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
     folder = None if parameters["from"] is None else Path(parameters["from"])
     with console.watching(), thread_limit(parameters["threads"]):

@@ -14,16 +14,15 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, cycle
-from threading import Event, Lock, Thread, current_thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import logs, startup, tables
-from misc_cli.cli.parameters import in_flags
+from misc_cli.cli import logs, startup
 from misc_cli.cli.tables import below, screen_width, wrapped
 from misc_cli.errors import MiscWarning, printable
 
@@ -55,17 +54,13 @@ Row = tuple[str, str]
 class Progress:
     """Progress of a run: the stage, the steps that are done of how many, the time that is left."""
 
-    def __init__(self, *, live: bool = False, sources: Sequence[str] = ()) -> None:
-        self.live = live
+    def __init__(self, sources: Sequence[str] = ()) -> None:
         self.sources = sources
         self.born = self.since = self.heard = time.monotonic()
         self.stage = ""
         self.latest: Iteration | None = None
         self.first: Iteration | None = None
-        self.shown = False
         self.paused = False
-        self.lock = Lock()
-        self.signs = cycle(SPINNER)
 
     def on_stage(self, stage: str) -> None:
         """Take note that a stage begins."""
@@ -74,14 +69,21 @@ class Progress:
 
     def on_iteration(self, iteration: Iteration) -> None:
         """Take note of a step that is done."""
-        before, now = self.latest, time.monotonic()
+        before = self.latest
         if before is None or before.stage != iteration.stage:
             logs.event("stage", stage=iteration.stage)
             before = None
         goes_on = before is not None and before.iteration < iteration.iteration
-        if before is None or not goes_on or _total(before) != _total(iteration):
+        if before is None or not goes_on or before.extra.get("of") != iteration.extra.get("of"):
             self.since, self.first = self.heard, iteration  # it began when the last one ended
-        self.latest, self.heard, self.paused = iteration, now, False
+        self.latest, self.heard, self.paused = iteration, time.monotonic(), False
+
+    @property
+    def total(self) -> int | None:
+        """Return the number of steps that the present stage has at most; None if unknown."""
+        now = self.latest
+        of = None if now is None else now.extra.get("of", now.limit)
+        return of if isinstance(of, int) else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -92,18 +94,15 @@ class Progress:
         now, first = self.latest, self.first
         if now is None or first is None or not now.iteration:
             return None
-        total, left = _total(now), math.inf
-        if total is not None:
-            left = total - now.iteration
+        left = math.inf if self.total is None else self.total - now.iteration
         steps = now.iteration - first.iteration
         if now.change and first.change and now.target and now.change < first.change and steps > 1:
             rate = math.log(first.change / now.change) / steps
             left = min(left, max(math.log(now.change / now.target) / rate, 0.0))
         elif now.target:
             return None  # nothing tells yet how fast it converges
-        if math.isinf(left):
-            return None
-        return round((self.heard - self.since) / now.iteration * left, 1)
+        seconds = (self.heard - self.since) / now.iteration * left
+        return None if math.isinf(left) else round(seconds, 1)
 
     def __str__(self) -> str:
         """Return where the run is, in a line."""
@@ -115,8 +114,8 @@ class Progress:
             parts = [f"reading {self.sources[0]}{more}"]
         if now is not None:
             parts += [] if now.pass_number is None else [f"pass {now.pass_number}"]
-            total, most = _total(now), "at most " if now.target else ""
-            far = f"{now.iteration} of {most}{total}" if total else f"step {now.iteration}"
+            most = f"{now.iteration} of {'at most ' if now.target else ''}{self.total}"
+            far = most if self.total else f"step {now.iteration}"
             parts += [far, str(now.extra.get("candidate", ""))]
             if now.target and now.change is not None and now.change < now.target:
                 parts[1:] = [f"done after {now.iteration}, now judging its confidences"]
@@ -129,94 +128,39 @@ class Progress:
             parts.append(f"about {left:.0f} s left")
         return printable(" · ".join(filter(None, parts)))
 
-    def draw(self) -> None:
-        """Draw the live line anew, once the command has lasted long enough to make one wonder."""
-        with self.lock:
-            began = startup.since() or self.born
-            if not self.paused and time.monotonic() - began >= PATIENCE_SECONDS:
-                self._write(
-                    f"{CLEAR}{next(self.signs)} {self}"[: (screen_width(sys.stderr) or 80) + 3]
-                )
-                self.shown = True
-
-    def close(self) -> None:
-        """Remove the line, until there is more to tell."""
-        with self.lock:
-            if self.shown:
-                self._write(CLEAR)
-            self.paused, self.shown = True, False
-
-    @staticmethod
-    def _write(text: str) -> None:
-        # not by the stream: a process that is forked meanwhile would find it locked
-        with suppress(OSError, ValueError):
-            os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "utf-8", "replace"))
-
-
-def _total(iteration: Iteration) -> int | None:
-    of = iteration.extra.get("of", iteration.limit)
-    return of if isinstance(of, int) else None
-
-
-class Heartbeat:
-    """Call a function every so many seconds, from a thread of its own, until it is stopped."""
-
-    def __init__(self, beat: Callable[[], None], every: float | None = None) -> None:
-        self.beat = beat
-        self.every = BEAT_SECONDS if every is None else every
-        self._stop = Event()
-        self._thread = Thread(target=self._pulse, name="heartbeat", daemon=True)
-        self.start = self._thread.start
-
-    def _pulse(self) -> None:
-        while not self._stop.wait(self.every):
-            self.beat()
-
-    def stop(self) -> None:
-        """Stop the calls; one that has begun ends first, unless it hangs."""
-        self._stop.set()
-        if self._thread.is_alive() and self._thread is not current_thread():
-            self._thread.join(LAST_BEAT_SECONDS)
-
 
 class Console:
     """Talks to stderr as much as the user asked for and as the place allows."""
 
     def __init__(
-        self, *, quiet: bool = False, verbose: bool = False, sources: Sequence[str] = ()
+        self, *, quiet: bool = False, verbose: bool = False, sources: Sequence[str] = (), **_: Any
     ) -> None:
-        self.verbose = verbose
-        self.log = logs.current
-        logged = self.log is not None and self.log.is_stderr  # then nothing else goes there
-        self.quiet = quiet or logged
-        self.terminal = sys.stderr.isatty() and not logged
+        self.verbose, self.quiet = verbose, quiet
+        self.terminal = sys.stderr.isatty()
+        self.tells = not quiet and (self.terminal or verbose)
         self.warnings: list[str] = []
-        typing = "-" in sources and startup.rows_are_typed()
-        live = self.terminal and not self.quiet and not typing and os.environ.get("TERM") != "dumb"
-        self.progress = Progress(live=live, sources=sources)
-        self.on_iteration = self.progress.on_iteration
-        self.on_stage = self.progress.on_stage
-        self.clear_line = self.progress.close  # before anything else is written to the terminal
-        self.tells = not self.quiet and (self.terminal or verbose)
-        self.shows_summary = self.tells or self.log is not None
+        typed = "-" in sources and startup.rows_are_typed()
+        self.live = self.tells and self.terminal and not typed and os.environ.get("TERM") != "dumb"
+        self.progress = Progress(sources)
+        self.on_iteration, self.on_stage = self.progress.on_iteration, self.progress.on_stage
+        self.shown = False  # the live line
+        self.lock, self.signs = Lock(), cycle(SPINNER)
+        if typed:
+            self.say("waiting for rows to be typed or pasted; Ctrl-D ends them")
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Console:
-        """Return the console that a command's --quiet and --verbose ask for."""
-        given = click.get_current_context().params
-        sources = given.get("answers") or given.get("sources") or ()
-        return cls(quiet=parameters["quiet"], verbose=parameters["verbose"], sources=sources)
+    @property
+    def shows_summary(self) -> bool:
+        """Tell whether anybody gets a summary: a person, or a log."""
+        return self.tells or logs.LOGGER.isEnabledFor(logging.INFO)
 
     def warn(self, text: str) -> None:
         """Print a warning once, and keep it for run.json."""
-        line = in_flags(printable(" ".join(logs.told(text).split())))
-        if line in self.warnings:
-            return
-        self.warnings.append(line)
-        if self.log is not None:
+        line = printable(" ".join(logs.told(text).split()))
+        if line not in self.warnings:
+            self.warnings.append(line)
             logs.event("warning", logging.WARNING, message=line)
-        if not self.quiet:
-            self._say(f"misc: warning: {line}", "yellow")
+            if not self.quiet:
+                self._say(f"misc: warning: {line}", "yellow")
 
     def note(self, text: str) -> None:
         """Print a line on a terminal, or with --verbose."""
@@ -225,23 +169,21 @@ class Console:
 
     def say(self, text: str) -> None:
         """Print a line that is no warning, unless --quiet."""
-        if self.log is not None:
-            logs.event("note", message=text)
+        logs.event("note", message=text)
         if not self.quiet:
             self._say(f"misc: {text}")
 
     def summary(self, rows: Sequence[Row], figures: Mapping[str, Any] | None = None) -> None:
         """Show aligned lines of a name and a value; `figures` are for the log."""
-        if self.log is not None:
-            told = {name.replace(" ", "_"): value for name, value in rows}
-            logs.event("done", **(told if figures is None else figures))
+        told = {name.replace(" ", "_"): value for name, value in rows}
+        logs.event("done", **(told if figures is None else figures))
         if not self.tells:
             return
         self.clear_line()
         size = max(len(name) for name, _ in rows)
         for name, value in rows:
             first, *rest = below(name, printable(value), size + 2, screen_width(sys.stderr))
-            first = self._coloured(name, "cyan", bold=True) + first[len(name) :]
+            first = self._coloured(name, "cyan") + first[len(name) :]
             print("\n".join([first, *rest]), file=sys.stderr)
 
     @contextmanager
@@ -256,29 +198,54 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            hearts = []
-            if self.log is not None or (self.tells and not self.terminal):
-                hearts.append(Heartbeat(self._beat))
-            if self.progress.live:
-                hearts.append(Heartbeat(self.progress.draw, TICK_SECONDS))
-            tables.clear_line[0] = self.clear_line
-            for heart in hearts:
-                heart.start()
+            over = Event()
+            pulse = Thread(target=self._pulse, args=(over,), name="heartbeat", daemon=True)
+            if self.shows_summary:
+                pulse.start()
             try:
                 yield
             finally:
-                for heart in hearts:
-                    heart.stop()
+                over.set()
+                if pulse.is_alive():
+                    pulse.join(LAST_BEAT_SECONDS)  # a line that has begun ends first
                 self.clear_line()
 
-    def _beat(self) -> None:
-        latest = self.progress.latest
-        done: dict[str, Any] = {"stage": None, "done": None, "of": None}
-        if latest is not None:
-            done = {"stage": latest.stage, "done": latest.iteration, "of": _total(latest)}
-        logs.event("heartbeat", **done, seconds_left=self.progress.seconds_left)
-        if self.tells and not self.terminal and latest is not None:
-            self._say(f"misc: {self.progress}")
+    def _pulse(self, over: Event) -> None:
+        """Draw the live line and, every ten seconds, tell the log where the run is."""
+        beaten = time.monotonic()
+        while not over.wait(TICK_SECONDS if self.live else BEAT_SECONDS):
+            if self.live:
+                self._draw()
+            if time.monotonic() - beaten < BEAT_SECONDS:
+                continue
+            beaten, latest = time.monotonic(), self.progress.latest
+            stage, done = (None, None) if latest is None else (latest.stage, latest.iteration)
+            left, of = self.progress.seconds_left, self.progress.total
+            logs.event("heartbeat", stage=stage, done=done, of=of, seconds_left=left)
+            if self.tells and not self.terminal and latest is not None:
+                self._say(f"misc: {self.progress}")
+
+    def _draw(self) -> None:
+        """Draw the live line anew, once the command has lasted long enough to make one wonder."""
+        with self.lock:
+            began = startup.began or self.progress.born
+            if not self.progress.paused and time.monotonic() - began >= PATIENCE_SECONDS:
+                line = f"{CLEAR}{next(self.signs)} {self.progress}"
+                self._write(line[: (screen_width(sys.stderr) or 80) + 3])
+                self.shown = True
+
+    def clear_line(self) -> None:
+        """Remove the live line, until there is more to tell."""
+        with self.lock:
+            if self.shown:
+                self._write(CLEAR)
+            self.progress.paused, self.shown = True, False
+
+    @staticmethod
+    def _write(text: str) -> None:
+        # not by the stream: a process that is forked meanwhile would find it locked
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "utf-8", "replace"))
 
     def steps(self, total: int, *stages: str) -> OnIteration:
         """Return an observer that counts steps of these stages (of all unless given) of `total`."""
@@ -294,10 +261,9 @@ class Console:
 
         return tell
 
-    def _coloured(self, text: str, colour: str | None, **more: bool) -> str:
-        if colour is None or not self.terminal or "NO_COLOR" in os.environ:
-            return text
-        return click.style(text, colour, **more)
+    def _coloured(self, text: str, colour: str | None) -> str:
+        plain = colour is None or not self.terminal or "NO_COLOR" in os.environ
+        return text if plain else click.style(text, colour)
 
     def _say(self, line: str, colour: str | None = None) -> None:
         self.clear_line()

@@ -8,18 +8,31 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options, tables
 from misc_cli.cli.command import Group
+from misc_cli.cli.tables import Table
 from misc_cli.errors import InputError
 
-_FROM = {
-    "--from DIR": "A folder that already has NAME/answers.csv and NAME/truth.csv [default: "
-    "MISC_DATA_DIR]."
-}
-_FOLDER: dict[str, Any] = {"from": {"callback": lambda ctx, option, name: name and Path(name)}}
+TYPE: dict[str, Any] = {"from": {"type": Path}}
+FOLDER = options.table(
+    "Where from",
+    {
+        "--from DIR": "A folder that already has NAME/answers.csv and NAME/truth.csv [default: "
+        "MISC_DATA_DIR]."
+    },
+    **TYPE,
+)
 
 
-@click.group(cls=Group)
+@click.group(
+    cls=Group,
+    places={
+        "list": ("datasets:list_datasets", "Names, sizes and where the copies are."),
+        "fetch": ("datasets:fetch", "Download datasets, check their SHA-256 and keep them."),
+        "path": ("datasets:path", "Print the folder of a copy; an error if there is none."),
+    },
+    titles={"list": "Commands"},
+)
 def group() -> None:
     """List, fetch and find public datasets: the paper's six, and ten more.
 
@@ -29,12 +42,9 @@ def group() -> None:
     """
 
 
-@group.command(name="list", cls=options.Command, examples="misc datasets list --json")
-@options.table("Where from", _FROM, **_FOLDER)
-@options.table("Output", options.JSON)
+@options.command("misc datasets list --json", *FOLDER, *options.json_output)
 def list_datasets(json: bool, **place: Any) -> None:
     """Names, sizes and where the copies on this machine are."""
-    from misc_cli.cli.tables import Table
     from misc_cli.paper import datasets
 
     counts = ("workers", "items", "classes", "answers", "items_with_truth")
@@ -49,7 +59,7 @@ def list_datasets(json: bool, **place: Any) -> None:
         rows.append((name, known.about, str(found or "–"), *(f"{facts[one]:,}" for one in counts)))
     header = ("name", "about", "copy", "workers", "items", "classes", "answers", "with truth")
     table = Table("", header, rows, left=3, spare=("about", "with truth", "classes"))
-    outputs.deliver([table], None, {"datasets": entries}, as_json=json)
+    tables.deliver([table], None, {"datasets": entries}, as_json=json)
 
 
 FETCH = """
@@ -58,18 +68,13 @@ misc compare $(misc datasets fetch web rte)
 """
 
 
-@group.command(cls=options.Command, examples=FETCH)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@options.table(
-    "Where from",
-    {
-        **_FROM,
-        "--base-url URL": "In place of https://raw.githubusercontent.com [default: MISC_DATA_URL].",
-        "--force": "Even if a copy is there.",
-    },
-    **_FOLDER,
+@options.command(
+    FETCH,
+    click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
+    *FOLDER,
+    *options.table("Where from", {"--force": "Even if a copy is there."}),
 )
-def fetch(names: tuple[str, ...], base_url: str | None, force: bool, **place: Any) -> None:
+def fetch(names: tuple[str, ...], force: bool, **place: Any) -> None:
     """Download datasets (all if none is named), check their SHA-256 and keep them.
 
     Prints the folder of each copy. Nothing is kept that is not exactly the published data.
@@ -79,13 +84,15 @@ def fetch(names: tuple[str, ...], base_url: str | None, force: bool, **place: An
     for name in names:
         datasets.get(name)
     for name in names or datasets.registry():
-        copy = datasets.fetch(name, folder=place["from"], base_url=base_url, force=force)
+        copy = datasets.fetch(name, folder=place["from"], force=force)
         click.echo(str(copy))
 
 
-@group.command(cls=options.Command, examples="misc aggregate $(misc datasets path web)/answers.csv")
-@click.argument("name")
-@options.table("Where from", _FROM, **_FOLDER)
+@options.command(
+    "misc aggregate $(misc datasets path web)/answers.csv",
+    click.Argument(["name"]),
+    *FOLDER,
+)
 def path(name: str, **place: Any) -> None:
     """Print the folder of a copy; an error if there is none."""
     from misc_cli.paper import datasets

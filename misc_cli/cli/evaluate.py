@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options, tables
 from misc_cli.cli.tables import Table
 from misc_cli.errors import ConfigError
 from misc_cli.run.fail_if import CHANGES, parse_gate, refuse
@@ -30,17 +30,10 @@ OFF = (
 )
 
 
-@click.command(cls=options.Command, examples=EVALUATE)
-@click.argument("labels")
-@click.argument("truth")
-@options.table(
-    "Output",
-    {
-        **options.JSON,
-        "-o --output FILE": "Write there instead of to stdout: .json is JSON, .txt the report.",
-    },
+@options.command(
+    EVALUATE, click.Argument(["labels"]), click.Argument(["truth"]), *options.json_output
 )
-def evaluate(labels: str, truth: str, json: bool, output: str | None) -> None:
+def evaluate(labels: str, truth: str, json: bool) -> None:
     """Compare LABELS (item,label, as `misc aggregate` writes them) with TRUTH (item,label).
 
     Prints the error rate, precision, recall and F1 of every class, the confusion matrix and, where
@@ -52,10 +45,10 @@ def evaluate(labels: str, truth: str, json: bool, output: str | None) -> None:
     from misc_cli.readers.known_labels import read_known
     from misc_cli.writers.read_back import read_labels
 
-    place = outputs.place_of(output, [labels, truth], ".json", ".txt", as_json=json)
+    tables.place_of(None, [labels, truth])
     with Console().watching():
         found = judge(read_labels(labels), read_known(truth).labels)
-    outputs.deliver(list(_judged(found)), place, found.to_json(), as_json=json)
+    tables.deliver(list(_judged(found)), None, found.to_json(), as_json=json)
 
 
 def _judged(found: Evaluation) -> Iterator[Table]:
@@ -100,32 +93,26 @@ misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
 """
 
 
-@click.command(cls=options.Command, examples=DIFF)
-@click.argument("old")
-@click.argument("new")
-@options.table(
-    "Input",
-    {
-        "--workers OLD NEW": "Also compare the workers, two files that misc aggregate --workers "
-        "wrote."
-    },
-    workers={"nargs": 2},
-)
-@options.table(
-    "Output",
-    {
-        "--changes FILE": "Every change as a row: flipped, new and gone items; workers that fell "
-        "and rose.",
-        "--json": "Counts, as JSON.",
-    },
-)
-@options.table(
-    "Gates",
-    {
-        "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC one "
-        f"of {', '.join(CHANGES)}. Repeatable."
-    },
-)
+DIFF_OPTIONS = [
+    *options.table(
+        "Input",
+        {"--workers OLD NEW": "Also compare workers, two files of misc aggregate --workers."},
+        workers={"nargs": 2},
+    ),
+    *options.table(
+        "Output",
+        {
+            "--changes FILE": "Every change as a row: flipped, new and gone items; workers that "
+            "fell and rose.",
+            "--json": "Counts, as JSON.",
+            "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC "
+            f"one of {', '.join(CHANGES)}. Repeatable.",
+        },
+    ),
+]
+
+
+@options.command(DIFF, click.Argument(["old"]), click.Argument(["new"]), *DIFF_OPTIONS)
 def diff(
     old: str,
     new: str,
@@ -161,12 +148,12 @@ def diff(
     with console.watching():
         known = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
         found = compare(read_labels(old), read_labels(new), known)
-    outputs.deliver(list(_changed(found)), None, found.counts, as_json=json)
+    tables.deliver(list(_changed(found)), None, found.counts, as_json=json)
     n_flipped = found.counts["items"]["flipped"]
     if n_flipped > SHOWN and not json:
         console.say(f"{SHOWN} of {n_flipped:,} flipped items; --changes FILE has them all")
     if place is not None:
-        outputs.write_columns(found.columns, place)
+        tables.write_columns(found.columns, place)
     refuse(gates, found.figures, "compared")
 
 

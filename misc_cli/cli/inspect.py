@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options, tables
+from misc_cli.cli.tables import Table, print_tables
 
 EXAMPLES = """
 misc inspect export.json
@@ -21,11 +20,9 @@ MOST_OF_CELL = 80  # letters
 Facts = dict[str, Any]
 
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument
-@options.reading
-@options.table("Output", {"--json": "One JSON object."})
-@options.talking
+@options.command(
+    EXAMPLES, options.answers_argument, *options.reading, *options.json_output, *options.talking
+)
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Say what is in files of answers and how they would be read, before any modelling.
 
@@ -34,22 +31,21 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     commands would refuse is reported here: the exit code is 0 unless a file cannot be opened.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.cli.tables import Table, print_tables
     from misc_cli.job.inspection import inspected
 
-    console = Console.of(parameters)
+    console = Console(**parameters, sources=answers)
     with console.watching():
         found = inspected(answers, options.read_options_from(parameters))
     advice = _advice(found["files"], found["questions"])
     if parameters["json"]:
-        outputs.write(outputs.json_bytes(**found, command=advice))
+        tables.write(tables.json_bytes(**found, command=advice))
         return
-    tables = [Table(file["name"], rows=_file_rows(file), left=2) for file in found["files"]]
+    shown = [Table(file["name"], rows=_file_rows(file), left=2) for file in found["files"]]
     for question in found["questions"]:
         title = f"question {question['name']!r}"
-        tables.append(Table(title, rows=_question_rows(question), left=2))
+        shown.append(Table(title, rows=_question_rows(question), left=2))
     refused = "to settle first: what stands above as refused"
-    print_tables([*tables, Table("", notes=[f"to run: {advice}" if advice else refused])])
+    print_tables([*shown, Table("", notes=[f"to run: {advice}" if advice else refused])])
 
 
 def _advice(files: Sequence[Facts], questions: Sequence[Facts]) -> str | None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from misc_cli import registry
-from misc_cli.cli.command import CONFIG, LAST, LOG_OPTIONS, F, check_names, of_method
+from misc_cli.cli.command import CONFIG, LAST
 from misc_cli.cli.command import Command as Command
-from misc_cli.cli.command import Option as Option
-from misc_cli.cli.command import apply as apply
-from misc_cli.cli.command import table as table
-from misc_cli.cli.parameters import SEED, duration, method_options, names, numbers
+from misc_cli.cli.parameters import SEED, Option, duration, method_options, names, numbers
+from misc_cli.cli.parameters import table as table
 from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
 THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
 JSON = {"--json": "One JSON object."}
+json_output = table("Output", JSON)
 # Sections of the flags that only a new run takes.
 RUN_SECTIONS = ("Method", "Reading", "Known labels")
 _SHOWN = {"show_default": True}
@@ -33,7 +32,13 @@ PRESETS = "|".join(registry.PRESETS)
 PRESET = {"default": Settings.preset, **_SHOWN}
 FIRST_SEED = {"type": SEED, "default": 0, **_SHOWN}
 
-answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
+
+def command(examples: str, *params: click.Parameter) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a command of a function."""
+    return click.command(cls=Command, examples=examples, params=list(params))
+
+
+answers_argument = click.Argument(["answers"], nargs=-1, required=True, metavar="ANSWERS...")
 
 method_names = table(
     "Method",
@@ -47,11 +52,9 @@ method_names = table(
     },
     aggregator={"default": Settings.aggregator, **_SHOWN},
 )
-
-
-methods = apply(
-    method_names,
-    table(
+methods = [
+    *method_names,
+    *table(
         "Method",
         {
             f"--preset {PRESETS}": "Parameters for real data, or those of the paper's figures; "
@@ -68,8 +71,8 @@ methods = apply(
         calibrate={"default": Settings.calibrate},
         time_budget={"type": duration},
     ),
-    *(click.option(f"--{flag}", cls=Option, **of_method(flag)) for flag in method_options()),
-)
+    *method_options(),
+]
 
 # Every field of `ReadOptions`.
 reading = table(
@@ -109,8 +112,8 @@ reading = table(
         f"itself on an item [default: {Settings().duplicates_rule}, with a warning].",
         "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "
         "alphabetical].",
-        "-p --param NAME=VALUE": "A parameter without a flag of its own: of reading (misc help "
-        "reading) or of a method (misc help ds-em). Repeatable.",
+        "-p --param NAME=VALUE": "A parameter that few need, of reading (misc help reading) or of "
+        "a method (misc help ds-em); short for --NAME=VALUE. Repeatable.",
         "-p skip-empty-files=yes": "Pass over files without answers.",
         "-p max-download=SIZE": "The most an address, query or workbook may bring [default: 1G].",
         "-p max-input=SIZE": "The most a pipe or a packed file may bring [default: 2G].",
@@ -120,7 +123,7 @@ reading = table(
     no_answer={"type": str},
     rename={"multiple": True},
     net_timeout={"type": duration},
-    param={"multiple": True, "expose_value": False, "is_eager": True, "callback": check_names},
+    param={"expose_value": False, "allow_from_autoenv": False},
     class_order={"type": names},
     switch=None,
 )
@@ -150,17 +153,15 @@ TITLE = "Of the report [default: its figures and the names of the files]."
 ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 
-_TALKING = {
-    "-q --quiet": "No warnings, no summary.",
-    "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr is no "
-    "terminal; tracebacks of defects.",
-}
-
-
-def talking(function: F) -> F:
-    """Add the flags that say how much a command tells, and where."""
-    function.__dict__.setdefault("__click_params__", []).extend(reversed(LOG_OPTIONS))
-    return table(LAST, _TALKING)(function)
+talking = table(
+    LAST,
+    {
+        "-q --quiet": "No warnings, no summary.",
+        "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr is "
+        "no terminal; tracebacks of defects.",
+        "--log-file FILE": "Add the run's events to this file, each a JSON object; - is stderr.",
+    },
+)
 
 
 def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
@@ -175,25 +176,26 @@ def request_from(
     sources: tuple[str, ...],
     parameters: Mapping[str, Any],
     *names: str,
-    command: click.Command | None = None,
+    of: click.Command | None = None,
 ) -> AggregateRequest:
     """Return the request that a command's parameters make.
 
     `names` are the fields besides settings and reading that are the command's, all unless given;
-    `command` is whose parameters they are, the present one unless given.
+    `of` is the command whose parameters they are, the present one unless given.
     """
     from misc_cli.run.request import AggregateRequest
 
-    fixed = {field.name for field in fields(Settings)} - {"options"}
-    chosen = {name: parameters[name] for name in fixed if name in parameters}
+    chosen = {f.name: parameters[f.name] for f in fields(Settings) if f.name in parameters}
     if parameters.get("fast", False):
         named = chosen.get("aggregator", AUTO)
         if named not in (AUTO, BASELINE):
             raise ConfigError(f"--fast is {BASELINE}: leave out --aggregator {named}")
         chosen["aggregator"] = BASELINE
-    known = (command or click.get_current_context().command).params
-    own = {str(one.name) for one in known if getattr(one, "declared", None) is not None}
-    given = {name: value for name, value in parameters.items() if name in own and value is not None}
+    given = {}
+    for one in (of or click.get_current_context().command).params:
+        declared, value = getattr(one, "declared", None), parameters.get(one.name or "")
+        if declared is not None and value is not None:
+            given[one.name or ""] = value
     made = {"sources", "settings", "reading"}
     others = names or {field.name for field in fields(AggregateRequest)} - made
     return AggregateRequest(
@@ -218,15 +220,15 @@ def request_of_run(
 
     What the settings and variables of `misc aggregate` say holds; flags of this command go first.
     """
-    from misc_cli.cli.aggregate import command
+    from misc_cli.cli.aggregate import command as aggregate
 
     here = click.get_current_context()
     config = here.meta[CONFIG]
     words = ["--config", config.name] if config.name and config.is_trusted else []
     default = click.core.ParameterSource.DEFAULT
     own = {n: v for n, v in parameters.items() if here.get_parameter_source(n) != default}
-    with command.make_context("aggregate", [*words, "--", *sources], here.parent) as there:
-        return request_from(sources, {**there.params, **own}, *names, command=command)
+    with aggregate.make_context("aggregate", [*words, "--", *sources], here.parent) as there:
+        return request_from(sources, {**there.params, **own}, *names, of=aggregate)
 
 
 def refuse_run_flags(run_file: str, but: Collection[str]) -> None:

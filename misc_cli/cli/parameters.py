@@ -1,4 +1,4 @@
-"""Values of options that are more than a word, and every parameter of every method as an option.
+"""Options as click has them: their types, sections of them, and every parameter of every method.
 
 An option's name is its field's (`max-iter`, `max_iter`). Its help says the default of the robust
 preset, the most common value first. Nothing numeric is loaded: the records import none of it.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -24,26 +24,21 @@ SECTIONS = {
     "aggregator": "Aggregator (each takes some of these)",
     "completer": "Completer and loop (each completer takes some of these)",
 }
-# Parameters of methods that have a flag of their own; -p sets the others.
+# Parameters of methods that the help has as flags; the others are `-p NAME=VALUE`.
 FLAGS = (
     *("class-prior", "shrinkage", "tol", "max-iter", "ranks", "initial-rank", "cp-rank"),
     *("passes", "sweeps", "slice", "final"),
 )
-RARE: set[str] = set()  # names of options that are no flags: -p sets them
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def numbers(
-    *words: str, whole: bool = True, least: float = -math.inf, count: int | None = 1
+    *words: str, whole: bool = True, least: float = -math.inf, count: int = 1
 ) -> Callable[[Any], Any]:
-    """Return the type of a number from `least` on, of `count` with commas, or of one of `words`.
-
-    A count of None lets any number of them through.
-    """
+    """Return the type of a number from `least` on, of `count` with commas, or of one of `words`."""
     kind = "a whole number" if whole else "a number"
     if count != 1:
-        many = "" if count is None else f"{count} "
-        kind = f"{many}{'whole ' if whole else ''}numbers separated by commas"
+        kind = f"{count} {'whole ' if whole else ''}numbers separated by commas"
 
     def convert(value: Any) -> Any:
         if value in words:
@@ -53,8 +48,7 @@ def numbers(
             found = tuple(map(int if whole else float, parts if count != 1 else [parts]))
         except (TypeError, ValueError, OverflowError):
             found = ()
-        wrong = not found or count not in (None, len(found))
-        if wrong or (count == 1 and not whole and not math.isfinite(found[0])):
+        if len(found) != count or (count == 1 and not whole and not math.isfinite(found[0])):
             instead = "".join(f", or {word}" for word in words)
             raise click.BadParameter(f"{value!r} is not {kind}{instead}")
         if min(found) < least:
@@ -89,7 +83,7 @@ def duration(value: Any) -> float:
 
 def size(value: Any) -> int:
     """Convert 1000000, 500K, 500M, 2G or 1T, powers of 1024, to bytes."""
-    text = str(value).upper().removesuffix("IB").removesuffix("B")
+    text = str(value).upper().removesuffix("B")
     unit = UNITS.get(text[-1:], 0)
     try:
         found = float(text[:-1]) * unit if unit else float(text)
@@ -112,28 +106,76 @@ def share(value: Any) -> float:
     return found
 
 
-def click_type(parameter: Parameter) -> Any:
-    """Return the type of what a parameter may be; the record's own check says the range."""
-    number = parameter.number
-    if parameter.choices:
-        return click.Choice(parameter.choices)
-    if number is None:
-        return str
-    return numbers(*parameter.words, whole=number.whole, count=parameter.length)
+class Option(click.Option):
+    """An option in a section of the help; `declared` is what it is of a method's parameters.
+
+    One that is `rare` is shown as `-p NAME=VALUE`, which means `--NAME=VALUE`.
+    """
+
+    def __init__(
+        self,
+        flags: list[str],
+        section: str = "Options",
+        declared: Parameter | None = None,
+        rare: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(flags, **settings)
+        self.section, self.declared, self.rare = section, declared, rare
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None or not self.rare:
+            return record
+        name, _, kind = record[0].removeprefix("--").partition(" ")
+        return f"-p {name}={kind}", record[1]
 
 
-class Row(NamedTuple):
-    """One option: its section of the help, what it may be, its default and kind in words."""
+# Settings of click by the metavar of an option; any other is text.
+TYPES: dict[str, dict[str, Any]] = {
+    "A,B": {"type": names},
+    "A,B,…": {"type": names},
+    "N": {"type": COUNT},
+    "SIZE": {"type": size},
+    "COND": {"multiple": True},
+    "yes": {"type": bool},
+}
 
-    section: str
-    parameter: Parameter
-    default: str
-    metavar: str
+
+def table(
+    section: str,
+    rows: Mapping[str, str],
+    *,
+    switch: bool | None = False,
+    **more: Mapping[str, Any],
+) -> list[click.Parameter]:
+    """Return the options of a section.
+
+    `rows` are "-s --flag METAVAR" and the help. The metavar says the type: `TYPES`, words to choose
+    from (a|b), else text; without one it is a switch, whose default is `switch`. One of "-p
+    name=METAVAR" is rare. `more` are settings of click, by name.
+    """
+    options: list[click.Parameter] = []
+    for words, text in rows.items():
+        flags = [word for word in words.split() if word.startswith("-")]
+        metavar = " ".join(words.split()[len(flags) :])
+        rare = flags == ["-p"]
+        if rare:
+            name, _, metavar = metavar.partition("=")
+            flags = [f"--{name}"]
+        given: dict[str, Any] = {"is_flag": True, "default": switch}
+        if re.fullmatch(r"[a-z]+(\|[a-z]+)+", metavar):
+            given = {"type": click.Choice(metavar.split("|"))}
+        elif metavar:
+            given = {"metavar": metavar, **TYPES.get(metavar, {})}
+        given |= more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
+        options.append(Option(flags, section, rare=rare, help=text, **given))
+    return options
 
 
 @cache
-def method_options(*, plugins: bool = False) -> dict[str, Row]:
-    """Return the row of each parameter, of our methods or only of those other packages add."""
+def method_options(*, plugins: bool = False) -> list[Option]:
+    """Return an option for each parameter of our methods, or of those that other packages add."""
     found: dict[str, list[tuple[str, str, Parameter, Any]]] = {}
     for kind, section in SECTIONS.items():
         for method in registry.plugin_names(kind) if plugins else registry.OWN[kind]:
@@ -146,8 +188,7 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
     for name, parameter in {} if plugins else parameters_of(Loop).items():
         entry = (SECTIONS["completer"], "", parameter, getattr(Loop, name))
         found.setdefault(name, []).append(entry)
-    known = {"seed", *(method_options() if plugins else ())}
-    rows: dict[str, Row] = {}
+    options = []
     for name, entries in found.items():
         section, _, parameter, _ = entries[0]
         methods: dict[str, list[str]] = {}
@@ -157,9 +198,21 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
         # the most common default, then the others: "0.001; mmce-c, mmce-o 0.005"
         others = [f"{', '.join(of)} {value}" for value, of in methods.items() if value != common]
         said = "; ".join([common, *others, *([parameter.note] if parameter.note else [])])
-        if (key := name.replace("_", "-")) not in known:
-            rows[key] = Row(section, parameter, said, kind_in_words(parameter))
-    return rows
+        number, key = parameter.number, name.replace("_", "-")
+        kind_of: Any = click.Choice(parameter.choices) if parameter.choices else str
+        if number is not None:
+            kind_of = numbers(*parameter.words, whole=number.whole, count=parameter.length)
+        option = Option(
+            [f"--{key}"],
+            section,
+            parameter,
+            key not in FLAGS,
+            type=kind_of,
+            metavar=kind_in_words(parameter),
+            help=f"{parameter.help} [default: {said}]".strip(),
+        )
+        options += [option] if name != "seed" else []
+    return options
 
 
 def as_typed(name: str, value: str) -> str:
@@ -182,11 +235,3 @@ def default_in_words(parameter: Parameter, value: Any) -> str:
     if isinstance(value, tuple | list):
         return ",".join(default_in_words(parameter, part) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def in_flags(text: str) -> str:
-    """Return a message of the library with -p in place of a parameter that has no flag."""
-    # what follows is its value if it is a number, a word that it takes, or ends in a colon
-    value = r" (?=-?[\d(]|informative|auto\b|[\w.]+: )"
-    found = re.compile(rf"(?<![\w-])--({'|'.join(sorted(RARE))})(?![\w-])({value})?")
-    return found.sub(lambda one: f"-p {one[1]}{'=' if one[2] else ''}", text)

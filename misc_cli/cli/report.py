@@ -6,48 +6,48 @@ every column. It is a data frame: what it gets as a further column is shown wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import logs, options, outputs, startup
+from misc_cli.cli import logs, options, startup, tables
 from misc_cli.cli.parameters import numbers, share
+from misc_cli.cli.tables import Table, is_terminal, print_tables, screen_width
 from misc_cli.errors import ConfigError, InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from misc_cli.cli.console import Console
-    from misc_cli.cli.tables import Table
     from misc_cli.report.frames import Report
 
 DEFAULT = "report.html"
-
 REPORT = """
 misc report answers.csv
 misc report answers.csv --truth truth.csv -o report.xlsx
 misc report labels.run.json -o report.html --anonymize-workers
 """
 
-sources_argument = click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
-
-
+sources_argument = click.Argument(
+    ["sources"], nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON"
+)
 # The options of a new run; a finished one takes none of them but --question.
-run_options = options.apply(
-    options.method_names,
-    options.table(
+run_options = [
+    *options.method_names,
+    *options.table(
         "Known labels",
         {
             "--gold FILE": "Items whose label is known (item,label): they teach the rest.",
             "--truth FILE": "True labels (item,label) to judge the result by.",
         },
     ),
-    options.reading,
-    options.talking,
-)
+    *options.reading,
+    *options.talking,
+]
 
 
 def reports_from(
@@ -82,16 +82,14 @@ def reports_from(
     request = options.request_of_run(sources, parameters, "gold", "truth")
     check_writable(outputs, request.files)
     with console.watching():
-        run = run_in_memory(request, console, began=startup.since())
+        run = run_in_memory(request, console, began=startup.began)
         if of_workers and run.read is not None and run.read.anonymous:
             raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
         facts = run.record(warnings=console.warnings, command=options.command_line())
         return {None: run.report(facts, anonymize=hidden)}
 
 
-@click.command(cls=options.Command, examples=REPORT)
-@sources_argument
-@options.table(
+REPORT_OUTPUT = options.table(
     "Output",
     {
         "-o --output FILE": "A page (.html), or a workbook (.xlsx, needs the extra excel); - is "
@@ -101,7 +99,9 @@ def reports_from(
     },
     output={"default": DEFAULT, "show_default": True},
 )
-@run_options
+
+
+@options.command(REPORT, sources_argument, *REPORT_OUTPUT, *run_options)
 def report(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
 
@@ -113,7 +113,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.job.outputs import check_report_name, report_bytes
     from misc_cli.writers.output_set import with_question, write_all
 
-    console = Console.of(parameters)
+    console = Console(**parameters, sources=sources)
     place = Path(parameters["output"])
     places = [] if parameters["output"] == "-" else [place]
     for path in places:
@@ -130,7 +130,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
         page = report_bytes(titled, place if places else Path(DEFAULT))
         pages[place if question is None else with_question(place, question)] = page
     if not places:
-        outputs.write(page)
+        tables.write(page)
         return
     write_all(pages)
     for path, page in pages.items():
@@ -138,7 +138,6 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
         console.say(f"written: {path}, {len(page) / 1e6:.1f} MB")
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 TOP = 20
 # What --verdict takes and a table shows, and how the verdict begins in files.
 VERDICTS = {
@@ -171,8 +170,8 @@ misc queue answers.csv --reach 99%
 """
 
 
-def list_options(first: str, below: str) -> Callable[[F], F]:
-    """Return the arguments and options of a list; `first` says which rows are on top."""
+def list_options(first: str, below: str) -> list[click.Parameter]:
+    """Return the options of a list; `first` says which rows are on top."""
     rows = {
         "-o --output FILE": "Every row, as .csv, .tsv, .json, .xlsx or .parquet [default: a table "
         "on a terminal, else CSV on stdout].",
@@ -182,20 +181,19 @@ def list_options(first: str, below: str) -> Callable[[F], F]:
         "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
         "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
     }
-    own = options.table("Rows", rows, below={"type": share})
-    return options.apply(sources_argument, own)
+    return [sources_argument, *options.table("Rows", rows, below={"type": share})]
 
 
-@click.command(cls=options.Command, examples=WORKERS)
-@list_options("worst", "accuracy")
-@options.table(
+WORKERS_ROWS = options.table(
     "Rows",
     {
         "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
         "--anonymize-workers": options.ANONYMIZE,
     },
 )
-@run_options
+
+
+@options.command(WORKERS, *list_options("worst", "accuracy"), *WORKERS_ROWS, *run_options)
 def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     """List workers, worst first: a verdict and why, answers, accuracy with its interval (95 %).
 
@@ -208,9 +206,7 @@ def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     _of_report("workers", sources, parameters)
 
 
-@click.command(cls=options.Command, examples=ITEMS)
-@list_options("least sure", "confidence")
-@run_options
+@options.command(ITEMS, *list_options("least sure", "confidence"), *run_options)
 def items(sources: tuple[str, ...], **parameters: Any) -> None:
     """List items, least sure first: label, confidence, votes, runner-up, and what is odd.
 
@@ -219,9 +215,7 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
     _of_report("items", sources, parameters)
 
 
-@click.command(cls=options.Command, examples=QUEUE)
-@list_options("most gain", "confidence")
-@options.table(
+QUEUE_ROWS = options.table(
     "Rows",
     {
         "--price X": "Say what asking buys at this price of an answer: cost and expected error. "
@@ -231,7 +225,9 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
     price={"type": numbers(whole=False, least=0)},
     reach={"type": share},
 )
-@run_options
+
+
+@options.command(QUEUE, *list_options("most gain", "confidence"), *QUEUE_ROWS, *run_options)
 def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first.
 
@@ -251,10 +247,10 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
     import pandas as pd
 
     from misc_cli.cli.console import Console
-    from misc_cli.cli.tables import is_terminal
+    from misc_cli.run.run_record import strict
     from misc_cli.writers.output_paths import output_file
 
-    console, as_json = Console.of(parameters), parameters["json"]
+    console, as_json = Console(**parameters, sources=sources), parameters["json"]
     place = output_file(parameters["output"], *((".json",) if as_json else FORMATS))
     if place is not None and place.name.lower().endswith(".xlsx"):
         from misc_cli.report.workbook import library
@@ -262,36 +258,47 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
         library()
     places = [] if place is None else [place]
     reports = reports_from(sources, parameters, console, places, of_workers=name != "items")
-    chosen, said_after = {}, []
+    on_screen = place is None and not as_json and is_terminal()
+    top = parameters["top"] or (TOP if on_screen else sys.maxsize)
+    shown, said = {}, []
     for question, report in reports.items():
         frame = report.frames.get("ask_again" if name == "queue" else name)
         empty = report.frames["items"].head(0)
-        chosen[question] = _chosen(name, empty if frame is None else frame, parameters)
-        for said in report.missing[:1] if name != "workers" else ():
-            console.note(said)
+        chosen = _chosen(name, empty if frame is None else frame, parameters)
+        shown[question] = chosen.head(top)
+        if on_screen and top < len(chosen):
+            rows = "workers" if name == "workers" else "items"
+            said.append(f"{top:,} of {len(chosen):,} {rows}; --top shows more")
+        for missing in report.missing[:1] if name != "workers" else ():
+            console.note(missing)
         # all is computed before the file is written: what fails then would leave a new file behind
-        lines = _worth(report, chosen[question], parameters) if name == "queue" else ()
-        said_after += [line if question is None else f"{question}: {line}" for line in lines]
-    on_screen = place is None and not as_json and is_terminal()
-    top = parameters["top"] or (TOP if on_screen else None)
-    shown = {question: frame.head(top) if top else frame for question, frame in chosen.items()}
+        lines = _worth(report, chosen, parameters) if name == "queue" else ()
+        said += [line if question is None else f"{question}: {line}" for line in lines]
     if on_screen:
         for question, frame in shown.items():
             table = VIEWS[name](frame)
             if parameters["all_columns"]:  # as they are; the reason, which is long, comes last
                 table = replace(_view(frame, (), "reason", ()), spare=())
-            _show(name, replace(table, title=question or ""), len(chosen[question]), console)
-    elif as_json or (place is not None and place.suffix.lower() == ".json"):
-        outputs.write(_json(name, shown), place)
+            print_tables([replace(table, title=question or "")])
+            fitted = table.fitted(screen_width()).header
+            if table.rows and (hidden := [one for one in table.header if one not in fitted]):
+                said.append(f"no room for {', '.join(hidden)}; -o FILE has every column")
     else:
         for question, frame in shown.items():
             if question is not None:
                 frame.insert(0, "question", question)
-        outputs.write_frame(pd.concat(list(shown.values())), place, name.capitalize())
+        whole = pd.concat(list(shown.values()))
+        if as_json or (place is not None and place.suffix.lower() == ".json"):
+            records = whole.astype(object).where(whole.notna(), None).to_dict("records")
+            tables.write(tables.json_bytes(**{name: strict(records)}), place)
+        else:
+            tables.write_frame(whole, place, name.capitalize())
+    n_rows = sum(map(len, shown.values()))
     if place is not None:
-        n_rows = sum(map(len, shown.values()))
         console.summary([("written", f"{place}, {n_rows:,} {'row' if n_rows == 1 else 'rows'}")])
-    for line in said_after:
+    elif on_screen and not n_rows:
+        console.say("no rows to show")
+    for line in said:
         console.say(line)
 
 
@@ -345,35 +352,6 @@ def _worth(report: Report, frame: pd.DataFrame, parameters: Mapping[str, Any]) -
         )
     elif reach is not None:
         yield f"{100 * reach:g} % right: expected already, {100 * confidences.mean():.1f} % are"
-
-
-def _show(name: str, table: Table, found: int, console: Console) -> None:
-    """Print a table on stdout and, on stderr, what is not in it."""
-    from misc_cli.cli.tables import print_tables, screen_width
-
-    rows = "items" if name == "queue" else name
-    print_tables([table])
-    said = [] if table.rows else [f"no {rows} to show"]
-    if 0 < len(table.rows) < found:
-        said.append(f"{len(table.rows):,} of {found:,} {rows}; --top shows more")
-    hidden = [one for one in table.header if one not in table.fitted(screen_width()).header]
-    if hidden and table.rows:
-        said.append(f"no room for {', '.join(hidden)}; -o FILE has every column")
-    if said:
-        console.say("; ".join(said))
-
-
-def _json(name: str, frames: Mapping[str | None, pd.DataFrame]) -> bytes:
-    from misc_cli.run.run_record import strict
-
-    rows = {
-        question: strict(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-        for question, frame in frames.items()
-    }
-    if None in rows:
-        return outputs.json_bytes(**{name: rows[None]})
-    found = [{"question": question, name: one} for question, one in rows.items()]
-    return outputs.json_bytes(questions=found)
 
 
 def _workers_view(frame: pd.DataFrame) -> Table:
@@ -430,8 +408,6 @@ VIEWS = {"workers": _workers_view, "items": _items_view, "queue": _queue_view}
 
 def _view(frame: pd.DataFrame, first: tuple[str, ...], last: str, spare: tuple[str, ...]) -> Table:
     """Return a table of these columns; others stand before the last one and give way before."""
-    from misc_cli.cli.tables import Table
-
     more = [name for name in frame.columns if name not in (*first, last)]
     order = [name for name in (*first, *more, last) if name in frame]
     rows = [[printable(_cell(value)) for value in row] for row in frame[order].to_numpy(object)]

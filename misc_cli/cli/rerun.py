@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options, tables
 from misc_cli.cli.tables import is_terminal
 from misc_cli.errors import EXIT_NOT_WHOLE, ConfigError, MiscError
 from misc_cli.version import __version__
@@ -17,9 +17,7 @@ misc rerun labels.run.json -o again.csv
 """
 
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@click.argument("run", metavar="RUN.JSON")
-@options.table(
+OUTPUT = options.table(
     "Output",
     {
         "-o --output FILE": "Labels [default: stdout, unless that is a terminal].",
@@ -27,7 +25,9 @@ misc rerun labels.run.json -o again.csv
         "folder.",
     },
 )
-@options.talking
+
+
+@options.command(EXAMPLES, click.Argument(["run"], metavar="RUN.JSON"), *OUTPUT, *options.talking)
 def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -> None:
     """Make the labels of a recorded run again: the same inputs and settings.
 
@@ -41,7 +41,7 @@ def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool)
 
     recorded = RecordedRun.read(run)
     protect([run, *recorded.request.files])  # before anything is logged
-    console, silent = Console(quiet=quiet, verbose=verbose), Console(quiet=True)
+    console = Console(quiet=quiet, verbose=verbose)
     old = recorded.content["misc"]
     if old != __version__:
         console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
@@ -56,11 +56,10 @@ def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool)
             raise ConfigError(f"{run}: of several questions; name a file with -o")
         paths = [with_question(place, question) for question in recorded.questions]
     check_writable(paths, [run, *recorded.request.files], stdout=place is None)
-    silent.progress.live = console.progress.live
-    with silent.watching():
-        labels, same = repeated(recorded, silent)
+    with console.watching():
+        labels, same = repeated(recorded, console)
     if place is None and not is_terminal():
-        outputs.write(labels[0])
+        tables.write(labels[0])
     elif place is not None:
         write_all(dict(zip(paths, labels, strict=True)))
     if same is None:
@@ -72,16 +71,17 @@ def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool)
 
 
 VERIFY = """
-misc verify labels.run.json
 misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && cp labels.csv loaded/
 misc verify labels.run.json --json
 misc verify labels/
 """
 
 
-@click.command(cls=options.Command, examples=VERIFY)
-@click.argument("run_files", nargs=-1, required=True, metavar="RUN.JSON...")
-@options.table("Output", options.JSON)
+@options.command(
+    VERIFY,
+    click.Argument(["run_files"], nargs=-1, required=True, metavar="RUN.JSON..."),
+    *options.json_output,
+)
 def verify(run_files: tuple[str, ...], json: bool) -> None:
     """Check that the files of a run are the ones that its run.json describes.
 
@@ -97,7 +97,7 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
     wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if json:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
-        outputs.write(outputs.json_bytes(whole=not wrong, files=rows))
+        tables.write(tables.json_bytes(whole=not wrong, files=rows))
     else:
         shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
         Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import click
-
 from misc_cli.cli import options
 from misc_cli.cli.parameters import SEED
 from misc_cli.errors import ConfigError
@@ -28,8 +26,7 @@ def _mix(text: str) -> dict[str, float]:
         raise ConfigError(f"--mix {text!r}: write it like honest=0.7,spammers=0.3") from None
 
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@options.table(
+CROWD = options.table(
     "Crowd",
     {
         "--workers N": "[default: 100]",
@@ -53,13 +50,16 @@ def _mix(text: str) -> dict[str, float]:
     activity_skew={"default": 1.0, "show_default": True},
     seed={"type": SEED},
 )
-@options.table(
+OUTPUT = options.table(
     "Output",
     {
         "-o --output FILE": "Answers [default: stdout].",
         "--truth FILE": "The true label of every item.",
     },
 )
+
+
+@options.command(EXAMPLES, *CROWD, *OUTPUT)
 def command(
     class_names: tuple[str, ...] | None, output: str | None, truth: str | None, **parameters: Any
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from misc_cli.errors import ConfigError
@@ -14,22 +15,9 @@ from misc_cli.errors import ConfigError
 LEAST_ADDRESSES = 1200 << 20  # what numpy, scipy and arrow map on two cores
 MOST_THREADS = 1024  # that arrow is told of; it would try to start them all
 
-own_process = False  # set where `misc` starts; a library must not touch its host's imports
-_loaded = time.monotonic()
-
-
-def since() -> float | None:
-    """Return the start of this process on the monotonic clock; None if it is not our own."""
-    return _loaded if own_process else None
-
-
-class _NoPandas:
-    """Import finder that does not find pandas."""
-
-    @staticmethod
-    def find_spec(name: str, *_: Any) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not needed here", name=name)
+# The start of this process on the monotonic clock; None if it is not our own, but a program's that
+# uses misc as a library: its imports must not be touched.
+began: float | None = None
 
 
 class _Forgiving(io.TextIOWrapper):
@@ -45,25 +33,27 @@ class _Forgiving(io.TextIOWrapper):
             super().flush()
 
 
-def prepare_streams() -> None:
-    """Make standard streams safe that are closed, full, broken or not UTF-8.
+def prepare() -> None:
+    """Make this process misc's own, and its streams safe that are closed, full or not UTF-8.
 
     In help and tables on a stdout that is not UTF-8, a character that it cannot encode becomes a
     question mark. Data (labels, JSON) is written as UTF-8 bytes and not affected.
     """
+    global began
+    began = time.monotonic()
     for number in range(3):  # a file that we open must never get the number of a closed stream
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        if isinstance(sys.stdout.buffer, io.RawIOBase) and _is_real(sys.stdout):
+        if isinstance(sys.stdout.buffer, io.RawIOBase):
             # PYTHONUNBUFFERED: a write to a nearly full disk would be cut short without a word.
             sys.stdout = _wrapped(sys.stdout, io.TextIOWrapper)
         sys.stdout.reconfigure(errors="replace")
     if sys.stderr is None:  # closed by the caller; Python would print to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    elif isinstance(sys.stderr, io.TextIOWrapper) and _is_real(sys.stderr):
+    elif isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = _wrapped(sys.stderr, _Forgiving)
         # With PYTHONUNBUFFERED it was not line-buffered, because it had no buffer at all.
         sys.stderr.reconfigure(line_buffering=True)
@@ -74,17 +64,12 @@ def rows_are_typed() -> bool:
     return isinstance(sys.stdin, io.TextIOBase) and sys.stdin.isatty()
 
 
-def _is_real(stream: io.TextIOWrapper) -> bool:
-    """Return True if the stream has a file descriptor; a calling program may have replaced it."""
-    try:
-        return stream.fileno() >= 0
-    except (OSError, ValueError):
-        return False
-
-
 def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
-    """Return the stream with a new buffer."""
-    binary = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
+    """Return the stream with a new buffer; as it is if a calling program made it of no file."""
+    try:
+        binary = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
+    except (OSError, ValueError):
+        return stream
     again = kind(binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
     again.mode = stream.mode  # type: ignore[misc]
     return again
@@ -99,7 +84,7 @@ def load_arrow(threads: int | None) -> None:
     """
     import resource
 
-    if not own_process:
+    if began is None:
         return
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY and most < LEAST_ADDRESSES:
@@ -110,7 +95,12 @@ def load_arrow(threads: int | None) -> None:
     import pyarrow as pa
 
     if "pandas" not in sys.modules:
-        finder: Any = _NoPandas
+
+        def find_spec(name: str, *_: Any) -> None:
+            if name == "pandas":
+                raise ModuleNotFoundError("pandas is not needed here", name=name)
+
+        finder: Any = SimpleNamespace(find_spec=find_spec)
         sys.meta_path.insert(0, finder)
         try:
             pa.scalar(1)  # the first value it converts is when it looks

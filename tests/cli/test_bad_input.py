@@ -49,9 +49,9 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "flag of another method": (
         GOOD,
         ["--aggregator", "ds-em", "-p", "subtypes=3"],
-        ["-p subtypes does not apply", "ds-em", "--shrinkage"],
+        ["--subtypes does not apply", "ds-em", "--shrinkage"],
     ),
-    "flag of no automatic method": (GOOD, ["-p", "rho=2"], ["-p rho", "none of ds-em", "one-coin"]),
+    "flag of no automatic method": (GOOD, ["-p", "rho=2"], ["--rho", "none of ds-em", "one-coin"]),
     "ranks without completer": (
         GOOD,
         ["--aggregator", "mv", "--ranks", "1,1,1"],

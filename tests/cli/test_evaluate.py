@@ -29,8 +29,6 @@ def test_labels_of_aggregate_give_the_papers_majority_vote_error(
     assert found["items"] == 800
     assert run(["evaluate", "labels.csv", truth]) == 0
     assert "error              10.31 %" in capfd.readouterr().out
-    assert run(["evaluate", "labels.csv", truth, "-o", "report.json"]) == 0
-    assert json.loads((own_folder / "report.json").read_text()) == found
 
 
 def test_any_two_columns_will_do(own_folder: Path, capfd: Capture) -> None:
@@ -76,20 +74,6 @@ def test_labels_that_make_no_sense(
     assert out == ""
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_the_suffix_decides_and_what_is_not_written_is_refused(
-    own_folder: Path, capfd: Capture
-) -> None:
-    (own_folder / "truth.csv").write_text("item,label\na,x\n")
-    same = ["evaluate", "truth.csv", "truth.csv"]
-    assert run([*same, "-o", "report.JSON"]) == 0
-    assert json.loads((own_folder / "report.JSON").read_text())["error"] == 0
-    assert run([*same, "-o", "report.txt"]) == 0
-    assert (own_folder / "report.txt").read_text().startswith("Labels against truth")
-    for words in (["-o", "report.csv"], ["--json", "-o", "report.txt"]):
-        assert run([*same, *words]) == 2
-        assert "end the name in .json" in capfd.readouterr().err
 
 
 def test_datasets_from_a_folder(own_folder: Path, capfd: Capture) -> None:

@@ -169,7 +169,7 @@ def test_a_failed_run_is_in_the_metrics(tmp_path: Path, monkeypatch: pytest.Monk
     assert run(["aggregate", "answers.csv", *words]) == 0
     assert "misc_run_exit_code 0\n" in Path("m.prom").read_text()
     recorded = json.loads(Path("l.run.json").read_text())["run"]
-    assert f"run={recorded}" in Path("misc.log").read_text()
+    assert f'"run": "{recorded}"' in Path("misc.log").read_text()
     assert run(["aggregate", "absent.csv", *words]) == 2
     told = Path("m.prom").read_text()
     assert "misc_run_exit_code 2\n" in told

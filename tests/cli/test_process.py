@@ -341,7 +341,7 @@ def test_a_run_that_does_not_give_way_is_ended_after_two_seconds(answers: Path, 
 def test_a_warning_is_not_kept_until_the_end(answers: Path) -> None:
     """Containers set PYTHONUNBUFFERED; a line on stderr must come when it is said."""
     code = (
-        "import os, sys; from misc_cli.cli.startup import prepare_streams; prepare_streams(); "
+        "import os, sys; from misc_cli.cli.startup import prepare; prepare(); "
         "print('said', file=sys.stderr); os._exit(0)"
     )
     for unbuffered in ("", "1"):

@@ -39,7 +39,7 @@ def test_the_same_bytes_whatever_the_settings_are_now(
     (folder / "misc.toml").write_text("seed = 6\n")
     (folder / "exports" / "3.csv").write_text(LINES[0] + "".join(LINES[1600:]))  # came later
     Path("workers.csv").unlink()
-    monkeypatch.setenv("MISC_AGGREGATOR", "mv")
+    monkeypatch.setenv("MISC_AGGREGATE_AGGREGATOR", "mv")
     capfd.readouterr()
     assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 0
     assert "byte for byte" in capfd.readouterr().err

@@ -112,7 +112,7 @@ def test_no_secret_is_told_by_a_run_that_is_done(
     table.commit()
     second = f"/* http://a:b@h/ */ select * from t where label != 'postgresql://u:{S}@h/d?key={S}'"
     address = f"sqlite:///a.db?token={S}"
-    log = ["--log-file", "misc.log", "--log-format", "json", "-v"]
+    log = ["--log-file", "misc.log", "-v"]
     for words in (
         ["aggregate", address, "--query", second, "-o", "l.csv", "--report", "l.html", *log],
         ["inspect", address, "--query", second, *log],

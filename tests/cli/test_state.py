@@ -228,7 +228,7 @@ def test_other_files_in_the_folder_are_left_alone(nights: Nights) -> None:
     ("words", "message"),
     [
         (["--state", "s"], "needs -o"),
-        (["-p", "rechoose=30d"], "-p rechoose needs --state"),
+        (["-p", "rechoose=30d"], "--rechoose needs --state"),
         (["--keep-settled"], "--keep-settled needs --state"),
         (["--state", "s", "-o", "l.csv", "-p", "settled=0.9,2"], "give that, too"),
         (["--state", "in/state", "-o", "l.csv", "in"], "which is read as answers"),

@@ -106,7 +106,7 @@ def test_the_manifest_keeps_no_secret(tmp_path: Path) -> None:
     connection.close()
     address = f"sqlite:///{path}?token=s3cret"
     words = ["aggregate", address, "--aggregator", "mv", "-o", str(tmp_path / "labels.csv")]
-    command = [sys.executable, "-m", "misc_cli", *words, "--verbose", "--log-format", "json"]
+    command = [sys.executable, "-m", "misc_cli", *words, "--verbose", "--log-file", "-"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     text = (tmp_path / "labels.run.json").read_text()
     assert "s3cret" not in text + ended.stdout + ended.stderr
