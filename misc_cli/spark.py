@@ -27,6 +27,7 @@ from misc_cli.data.types import KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
+    EncodingRules,
     PartitionedEngine,
     Summary,
     columns_of,
@@ -104,7 +105,8 @@ def fit(
     if gold:
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     names = {"worker": worker, "item": item, "label": label}
-    engine = SparkEngine(_answers(df, names), duplicates, class_order, partitions, known)
+    rules = EncodingRules(duplicates, class_order, known, "the DataFrame")
+    engine = SparkEngine(_answers(df, names), rules, partitions)
     try:
         result = pipeline.run(engine, methods, gold=known, on_iteration=on_iteration)
     except BaseException:
@@ -193,14 +195,7 @@ def _answers(df: Any, names: Mapping[str, str]) -> Any:
 class SparkEngine(PartitionedEngine):
     """Blocks cached by Spark; rows made anew for every sweep."""
 
-    def __init__(
-        self,
-        answers: Any,
-        duplicates: str,
-        class_order: list[str] | None,
-        partitions: int | None,
-        gold: KnownLabels | None = None,
-    ) -> None:
+    def __init__(self, answers: Any, rules: EncodingRules, partitions: int | None) -> None:
         self.session, self.log = answers.sparkSession, KernelLineage()
         try:
             self.n_blocks = partitions or int(answers.rdd.getNumPartitions())
@@ -217,7 +212,7 @@ class SparkEngine(PartitionedEngine):
                         row = {name: column[at].as_py() for name, column in columns.items()}
                         raise InputError(f"a label without its {role}: {row}")
                 tables.append(pa.table({n: c.dictionary_encode() for n, c in columns.items()}))
-            part = encode_part(tables, duplicates, "the DataFrame")
+            part = encode_part(tables, rules)
             if part is not None:
                 yield _cell(part.labels.items[0].as_py(), part)
 
@@ -227,9 +222,9 @@ class SparkEngine(PartitionedEngine):
             found = self._added(own, Summary.of)
             if found is None:
                 raise InputError("no answers are left: every label is empty")
-            vocabulary = found.vocabulary(class_order, "the DataFrame")
+            vocabulary = found.vocabulary(rules)
             super().__init__(vocabulary, found.sizes, Counts())
-            common = _each(lambda part: part_of(part.labels, vocabulary, gold))
+            common = _each(lambda part: part_of(part.labels, vocabulary, rules.gold))
             self.blocks = own.mapInArrow(common, CELLS).cache()
             with _plainly():
                 self.blocks.count()

@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from misc_cli.data.encode import Counts, Encoding
 from misc_cli.data.resources import thread_limit
-from misc_cli.data.types import KnownLabels
 from misc_cli.engines.dask_workers import DaskWorkers, Say, connected
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
+    EncodingRules,
     PartitionedEngine,
     Summary,
     encode_part,
@@ -82,14 +82,7 @@ class Layer:
 
 @contextmanager
 def opened(
-    pieces: Sequence[Piece],
-    *,
-    scheduler: str | None,
-    say: Say,
-    duplicates: str,
-    class_order: list[str] | None,
-    gold: KnownLabels | None,
-    name: str,
+    pieces: Sequence[Piece], rules: EncodingRules, *, scheduler: str | None, say: Say
 ) -> Iterator[DaskEngine]:
     """Yield the engine on the cluster at `scheduler`, or on a cluster of this machine's cores.
 
@@ -100,7 +93,7 @@ def opened(
             piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))
             for piece in pieces
         ]
-        yield DaskEngine(DaskWorkers(client), seen, duplicates, class_order, gold, name)
+        yield DaskEngine(DaskWorkers(client), seen, rules)
 
 
 def refuse_one_file(n_items: int) -> None:
@@ -115,15 +108,7 @@ def refuse_one_file(n_items: int) -> None:
 class DaskEngine(PartitionedEngine):
     """Engine whose votes and rows are futures of a Dask cluster."""
 
-    def __init__(
-        self,
-        workers: DaskWorkers,
-        pieces: Sequence[Piece],
-        duplicates: str,
-        class_order: list[str] | None,
-        gold: KnownLabels | None,
-        name: str,
-    ) -> None:
+    def __init__(self, workers: DaskWorkers, pieces: Sequence[Piece], rules: EncodingRules) -> None:
         """Read on all workers, exchange rows, encode, and translate to common codes."""
         self.cluster, self.wire = workers, {"sweeps": 0, "sent": 0, "received": 0}
         self._layers: list[Layer] = []
@@ -139,17 +124,17 @@ class DaskEngine(PartitionedEngine):
         read = self._map(_read_pieces, groups, n_shares=n_shares)
         heads, *rows = (self._map(getitem, read, [at] * n_readers) for at in range(1 + n_shares))
         # by share, the rows of all readers in input order
-        encoded = self._at_home(encode_part, rows, duplicates=duplicates, name=name)
+        encoded = self._at_home(encode_part, rows, rules=rules)
         del rows, read
         found: Summary = self._added(self._map(_summary, encoded))
         told = self.cluster.results(heads)
         counts = sum((counts for counts, _ in told), found.counts)
         inputs = [digest for _, digests in told for digest in digests]
-        vocabulary = found.vocabulary(class_order, name)
+        vocabulary = found.vocabulary(rules)
         super().__init__(vocabulary, found.sizes, counts, inputs)
         full = [share for share, (n_items, _) in enumerate(found.sizes) if n_items]
         self._homes = [self._homes[share] for share in full]
-        payload = pickle.dumps((vocabulary, gold), protocol=5)
+        payload = pickle.dumps((vocabulary, rules.gold), protocol=5)
         known = self.cluster.client.submit(bytes, payload, pure=False)
         self._shares = self._at_home(_translated, [encoded[share] for share in full], known=known)
 

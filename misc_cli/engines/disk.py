@@ -6,10 +6,9 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from misc_cli.data.votes import Int32s, Pointers, SparseVotes, Votes, block_rang
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
+    EncodingRules,
     PartsEngine,
     Summary,
     encode_part,
@@ -30,7 +30,7 @@ from misc_cli.engines.partitioned import (
     split,
 )
 from misc_cli.engines.protocol import Array, Vocabulary, add_up
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import InputError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
 
 
@@ -60,45 +60,16 @@ class MappedVotes(Votes):
         return sp.csr_array((ones, columns, pointers - pointers[0]), shape=shape)
 
 
-@contextmanager
-def spill_folder(parent: str | None) -> Iterator[Path]:
-    """Yield a new folder below `parent` (None: the temporary folder); delete it at the end."""
-    with ExitStack() as stack:
-        try:
-            own = stack.enter_context(cleanup.folder("misc-spill-", parent))
-        except OSError as error:
-            where = tempfile.gettempdir() if parent is None else parent
-            raise ConfigError(
-                f"--spill {where}: cannot be written ({error.strerror}); name another folder"
-            ) from None
-        try:
-            yield own
-        except OSError as error:
-            if error.filename is None or str(error.filename).startswith(str(own)):
-                raise InputError(
-                    f"--spill {own.parent}: {error.strerror or error}; name a folder with more "
-                    "space (about 16 bytes an answer)"
-                ) from None
-            raise
-
-
 LEAST_PARTS = 4
 
 
 @contextmanager
 def opened(
-    pieces: Sequence[Piece],
-    *,
-    spill: str | None,
-    duplicates: str,
-    class_order: list[str] | None,
-    gold: KnownLabels | None,
-    name: str,
+    pieces: Sequence[Piece], rules: EncodingRules, *, spill: str | None
 ) -> Iterator[PartsEngine]:
-    """Yield the engine; delete its files at the end."""
+    """Yield the engine, whose files are in a new folder below `spill`, deleted at the end."""
     n_parts = max(LEAST_PARTS, -(-sum(piece.n_answers for piece in pieces) // PART_ANSWERS))
-    paths, counts = list(dict.fromkeys(piece.path for piece in pieces)), Counts()
-    digests: list[dict[str, Any]] = []
+    counts, parent = Counts(), spill or tempfile.gettempdir()
 
     def answers() -> Iterator[Answers]:
         nonlocal counts
@@ -107,37 +78,23 @@ def opened(
                 counts += Counts(batch.n_rows, batch.n_empty)
                 yield batch.answers
 
-    def hash_inputs() -> None:
-        with suppress(InputError, OSError):  # who reads the file says so
-            digests.extend(map(fingerprint, paths))
-
-    with spill_folder(spill) as folder:
-        hashing = Thread(target=hash_inputs, daemon=True)  # while they are read
-        hashing.start()
-        engine = build(
-            answers(),
-            folder,
-            n_parts=n_parts,
-            duplicates=duplicates,
-            class_order=class_order,
-            gold=gold,
-            name=name,
-        )
-        hashing.join()
-        engine.counts += counts
-        engine.inputs = [*digests, *map(fingerprint, paths[len(digests) :])]
-        yield engine
+    try:
+        with cleanup.folder("misc-spill-", spill) as folder:
+            engine = build(answers(), folder, n_parts, rules)
+            engine.counts += counts
+            engine.inputs = [fingerprint(path) for path in dict.fromkeys(p.path for p in pieces)]
+            yield engine
+    except OSError as error:
+        if error.filename is None or str(error.filename).startswith(parent):
+            raise InputError(
+                f"--spill {parent}: {error.strerror or error}; name a folder that can be written "
+                "and has space (about 16 bytes an answer)"
+            ) from None
+        raise
 
 
 def build(
-    batches: Iterable[Answers],
-    folder: Path,
-    *,
-    n_parts: int,
-    duplicates: str,
-    class_order: list[str] | None,
-    gold: KnownLabels | None,
-    name: str,
+    batches: Iterable[Answers], folder: Path, n_parts: int, rules: EncodingRules
 ) -> PartsEngine:
     """Build parts on disk from a stream of answers with worker, item and label."""
     files, told = [], [Summary.of(None)]
@@ -146,7 +103,7 @@ def build(
         with pa.OSFile(str(path), "rb") as file:
             reader = pa.ipc.open_stream(file)
             tables = [pa.Table.from_batches([batch]) for batch in reader]
-            part = encode_part(tables, duplicates, name)
+            part = encode_part(tables, rules)
             del tables
         path.unlink()
         if part is not None:
@@ -154,8 +111,8 @@ def build(
             files.append(path.with_suffix(".labels"))
             files[-1].write_bytes(pickle.dumps(part.labels, protocol=5))
     summary = add_up(told)
-    vocabulary = summary.vocabulary(class_order, name)
-    parts = [_mapped_part(file, vocabulary, gold) for file in files]
+    vocabulary = summary.vocabulary(rules)
+    parts = [_mapped_part(file, vocabulary, rules.gold) for file in files]
     return PartsEngine(parts, vocabulary, summary.counts)
 
 

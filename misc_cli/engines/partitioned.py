@@ -43,6 +43,16 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 PART_ANSWERS = 4_000_000
 
 
+@dataclass(frozen=True)
+class EncodingRules:
+    """The rules by which all parts of a run are encoded; `name` is the input's name in errors."""
+
+    duplicates: str = "last"
+    class_order: list[str] | None = None
+    gold: KnownLabels | None = None
+    name: str = "the answers"
+
+
 def split(answers: Answers, n_parts: int) -> list[Any]:
     """Return one arrow table (worker, item, label; dictionaries) per part, rows in their order."""
     columns = [_plain(column) for column in (answers.worker, answers.item, answers.label)]
@@ -84,16 +94,13 @@ def _used(column: Any) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(remap[codes]), names)
 
 
-def encode_part(tables: Sequence[Any], duplicates: str, name: str) -> Encoding | None:
-    """Encode the tables of a part by its own vocabularies; None if it has no answers.
-
-    `name` is the input's name in errors.
-    """
+def encode_part(tables: Sequence[Any], rules: EncodingRules) -> Encoding | None:
+    """Encode the tables of a part by its own vocabularies; None if it has no answers."""
     table = joined(tables)
     if table.num_rows == 0:
         return None
     worker, item, label = (_plain(table[column]) for column in COLUMNS)
-    encoding = encode(Answers(worker, item, label, name), duplicates=duplicates)
+    encoding = encode(Answers(worker, item, label, rules.name), duplicates=rules.duplicates)
     counts = replace(encoding.counts, n_rows=0, n_empty=0)  # those of the batches count
     return Encoding(encoding.labels, counts)
 
@@ -126,17 +133,17 @@ class Summary(Summed):
         sizes = [(labels.n_items, labels.votes.n_votes)]
         return cls(labels.workers, labels.classes, part.counts, sizes)
 
-    def vocabulary(self, class_order: list[str] | None, name: str) -> Vocabulary:
-        """Return all workers and classes in their order; `name` is the input's name in errors."""
+    def vocabulary(self, rules: EncodingRules) -> Vocabulary:
+        """Return all workers and classes in their order."""
         if not len(self.workers):
             raise InputError(
-                f"{name}: no answers are left: every label is empty; check --label-col"
+                f"{rules.name}: no answers are left: every label is empty; check --label-col"
             )
         workers, names = (
             found.take(pc.sort_indices(found)) for found in (self.workers, self.classes)
         )
         codes = np.arange(len(names), dtype=np.int32)
-        _, classes, ordered = order_classes(codes, names, class_order)
+        _, classes, ordered = order_classes(codes, names, rules.class_order)
         if len(workers) * len(classes) >= 2**31:
             raise InputError("workers × classes exceed 2^31: split the data or merge classes")
         return Vocabulary(workers, classes, ordered)

@@ -290,6 +290,7 @@ def _on_engine(
     stack: ExitStack,
 ) -> QuestionRun:
     """Read the answers onto an engine, which `stack` closes."""
+    from misc_cli.engines.partitioned import EncodingRules
     from misc_cli.readers.checks import suspicions
     from misc_cli.readers.chunks import batches, pieces_of
     from misc_cli.readers.known_labels import carried_gold
@@ -305,21 +306,21 @@ def _on_engine(
         known["gold"] = carried_gold(pieces)
     settings = request.settings
     shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
-    common: dict[str, Any] = {
-        "duplicates": settings.duplicates_rule,
-        "class_order": settings.class_order_list,
-        "gold": known["gold"].labels if "gold" in known else None,
-        "name": shown if rest <= 0 else f"{shown} and {rest:,} more",
-    }
+    rules = EncodingRules(
+        settings.duplicates_rule,
+        settings.class_order_list,
+        known["gold"].labels if "gold" in known else None,
+        shown if rest <= 0 else f"{shown} and {rest:,} more",
+    )
     opening: Any
     if request.engine == "disk":
         from misc_cli.engines import disk
 
-        opening = disk.opened(pieces, spill=request.spill, **common)
+        opening = disk.opened(pieces, rules, spill=request.spill)
     else:
         from misc_cli.engines import dask
 
-        opening = dask.opened(pieces, scheduler=request.scheduler, say=observer.note, **common)
+        opening = dask.opened(pieces, rules, scheduler=request.scheduler, say=observer.note)
     with watch.stage("read"):
         engine: AnswerEngine = stack.enter_context(opening)
     refuse_changed(read)

@@ -13,7 +13,14 @@ from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.encode import encode
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.partitioned import PartsEngine, Summary, encode_part, part_of, split
+from misc_cli.engines.partitioned import (
+    EncodingRules,
+    PartsEngine,
+    Summary,
+    encode_part,
+    part_of,
+    split,
+)
 from misc_cli.engines.protocol import add_up
 from misc_cli.quality.figures import figures
 from misc_cli.quality.worker_dependence import compare_workers
@@ -101,8 +108,8 @@ def test_whatever_the_parts(n_parts: int) -> None:
     method.solve(here, lambda _: None)
     ended: dict[str, Any] = {"iterations": 1, "converged": True}
     of_memory = figures(here, compare_workers(here), **ended)
-    encoded = [encode_part([table], "last", "answers.csv") for table in split(answers, n_parts)]
-    vocabulary = add_up(map(Summary.of, encoded)).vocabulary(None, "answers.csv")
+    encoded = [encode_part([table], EncodingRules()) for table in split(answers, n_parts)]
+    vocabulary = add_up(map(Summary.of, encoded)).vocabulary(EncodingRules())
     parts = [part_of(part.labels, vocabulary, None) for part in encoded if part is not None]
     there = PartsEngine(parts, vocabulary)
     method.solve(there, lambda _: None)

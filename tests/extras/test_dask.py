@@ -32,7 +32,7 @@ from misc_cli.data.types import Iteration, OnIteration
 from misc_cli.engines import dask as dask_engine
 from misc_cli.engines import dask_workers
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.partitioned import joined_columns
+from misc_cli.engines.partitioned import EncodingRules, joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import MiscWarning
 from misc_cli.readers import chunks as cutting
@@ -313,15 +313,8 @@ def test_a_killed_worker_changes_no_posterior(
 @contextmanager
 def opened_engine(address: str) -> Iterator[dask_engine.DaskEngine]:
     pieces = cutting.pieces_of(["answers.csv"], ReadOptions())
-    with dask_engine.opened(
-        pieces,
-        scheduler=address,
-        say=lambda _: None,
-        name="answers.csv",
-        duplicates="last",
-        class_order=None,
-        gold=None,
-    ) as engine:
+    rules = EncodingRules(name="answers.csv")
+    with dask_engine.opened(pieces, rules, scheduler=address, say=lambda _: None) as engine:
         yield engine
 
 
