@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -50,7 +51,7 @@ class LocalEngine:
         self,
         votes: Votes,
         rows: Mapping[str, Array] | None = None,
-        allocate: Allocate = lambda _, shape, dtype: np.empty(shape, dtype),
+        allocate: Allocate | None = None,
         items: Names = None,
         ordered: bool = False,
         into: dict[str, Array] | None = None,
@@ -76,8 +77,8 @@ class LocalEngine:
             for name, values in new.items():
                 with _allocating:  # for the first block that has such rows
                     if name not in into:
-                        shape = (self.n_items, *values.shape[1:])
-                        into[name] = allocate(name, shape, values.dtype)
+                        make = np.empty if allocate is None else partial(allocate, name)
+                        into[name] = make((self.n_items, *values.shape[1:]), values.dtype)
                 into[name][rows] = values
             return sums
 
