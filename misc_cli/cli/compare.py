@@ -190,8 +190,7 @@ CELLS = options.table(
         "--datasets A,B": "[default: all six]",
         "--completers A,B": "none is the pure row [default: all].",
         "--aggregators A,B": "[default: all]",
-        "--from DIR": "A folder that has the datasets [default: MISC_DATA_DIR, or what was "
-        "fetched].",
+        "--from DIR": "A folder that has the datasets [default: what was fetched].",
         "-o --output FILE": "As CSV, TSV, Parquet, Markdown or LaTeX.",
         **options.THREADS,
     },

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,16 +10,6 @@ from misc_cli.cli import options, tables
 from misc_cli.cli.command import Group
 from misc_cli.cli.tables import Table
 from misc_cli.errors import InputError
-
-TYPE: dict[str, Any] = {"from": {"type": Path}}
-FOLDER = options.table(
-    "Where from",
-    {
-        "--from DIR": "A folder that already has NAME/answers.csv and NAME/truth.csv [default: "
-        "MISC_DATA_DIR]."
-    },
-    **TYPE,
-)
 
 
 @click.group(
@@ -36,14 +24,12 @@ FOLDER = options.table(
 def group() -> None:
     """List, fetch and find public datasets: the paper's six, and ten more.
 
-    A copy is looked for in the folder given with --from, in the one that the variable
-    MISC_DATA_DIR names, and in the user's cache. misc holds no copies: files come from where they
-    are published.
+    Copies are in the user's cache. misc holds none: files come from where they are published.
     """
 
 
-@options.command("misc datasets list --json", *FOLDER, *options.json_output)
-def list_datasets(json: bool, **place: Any) -> None:
+@options.command("misc datasets list --json", *options.json_output)
+def list_datasets(json: bool) -> None:
     """Names, sizes and where the copies on this machine are."""
     from misc_cli.paper import datasets
 
@@ -52,7 +38,7 @@ def list_datasets(json: bool, **place: Any) -> None:
     for name, known in datasets.registry().items():
         found = None
         with suppress(InputError):
-            found = datasets.find(name, place["from"])
+            found = datasets.locate(name)
         facts = {key: getattr(known, key) for key in ("name", "about", *counts)}
         entries.append({**facts, "repository": known.repository, "commit": known.commit})
         entries[-1]["path"] = found and str(found)
@@ -68,13 +54,8 @@ misc compare $(misc datasets fetch web rte)
 """
 
 
-@options.command(
-    FETCH,
-    click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
-    *FOLDER,
-    *options.table("Where from", {"--force": "Even if a copy is there."}),
-)
-def fetch(names: tuple[str, ...], force: bool, **place: Any) -> None:
+@options.command(FETCH, click.Argument(["names"], nargs=-1, metavar="[NAME]..."))
+def fetch(names: tuple[str, ...]) -> None:
     """Download datasets (all if none is named), check their SHA-256 and keep them.
 
     Prints the folder of each copy. Nothing is kept that is not exactly the published data.
@@ -84,17 +65,12 @@ def fetch(names: tuple[str, ...], force: bool, **place: Any) -> None:
     for name in names:
         datasets.get(name)
     for name in names or datasets.registry():
-        copy = datasets.fetch(name, folder=place["from"], force=force)
-        click.echo(str(copy))
+        click.echo(str(datasets.fetch(name)))
 
 
-@options.command(
-    "misc aggregate $(misc datasets path web)/answers.csv",
-    click.Argument(["name"]),
-    *FOLDER,
-)
-def path(name: str, **place: Any) -> None:
+@options.command("misc aggregate $(misc datasets path web)/answers.csv", click.Argument(["name"]))
+def path(name: str) -> None:
     """Print the folder of a copy; an error if there is none."""
     from misc_cli.paper import datasets
 
-    click.echo(str(datasets.locate(name, place["from"])))
+    click.echo(str(datasets.locate(name)))

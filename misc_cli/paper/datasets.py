@@ -1,8 +1,7 @@
 """Find, download and check public datasets: the paper's six, and more.
 
-A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label). `find` looks
-in the folder given, then in MISC_DATA_DIR, then in the user's cache. A download stays in memory
-until its SHA-256 is checked, so that a wrong file is never saved.
+A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label) in the user's
+cache. A download stays in memory until its SHA-256 is checked, so that a wrong file is never saved.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from hashlib import sha256
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -57,10 +56,6 @@ class Dataset:
     commit: str
     files: Mapping[str, PublishedFile]
 
-    def url(self, file: str, base_url: str) -> str:
-        path = quote(self.files[file].path)
-        return f"{base_url.rstrip('/')}/{self.repository}/{self.commit}/{path}"
-
 
 @cache
 def registry() -> dict[str, Dataset]:
@@ -86,72 +81,34 @@ def get(name: str) -> Dataset:
 
 def cache_folder() -> Path:
     """Return the folder of this user's copies, in the platform's cache folder."""
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        root = Path(given)
-    else:
-        try:
-            home = Path.home()
-        except RuntimeError:  # no HOME and an unknown user id, as in some containers
-            raise ConfigError("this user has no home folder; set XDG_CACHE_HOME") from None
-        root = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
-    return root / "misc-cli" / "datasets"
-
-
-def find(name: str, folder: Path | None = None) -> Path | None:
-    """Return the folder of a local copy, or None.
-
-    A folder that the user names (`folder`, MISC_DATA_DIR) must have the dataset: taking another
-    copy in silence would hide a misspelt path.
-    """
-    get(name)
-    named = _named_folder(folder)
-    here = (named or cache_folder()) / name
-    lacking = [here / file for file in COLUMNS if not (here / file).is_file()]
-    if lacking and named is not None:
-        raise InputError(
-            f"{lacking[0]}: no such file; --from or MISC_DATA_DIR takes a folder with "
-            f"{name}/answers.csv and {name}/truth.csv"
-        )
-    return None if lacking else here
+    try:
+        own = "Library/Caches" if sys.platform == "darwin" else ".cache"
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / own)
+    except RuntimeError:  # no HOME and an unknown user id, as in some containers
+        raise ConfigError("this user has no home folder; set XDG_CACHE_HOME") from None
+    return cache / "misc-cli" / "datasets"
 
 
 def locate(name: str, folder: Path | None = None) -> Path:
-    """Return the folder of a local copy; raise an error that says how to get one."""
-    found = find(name, folder)
-    if found is None:
+    """Return the folder of a dataset, in `folder` or in the cache; raise an error if it lacks."""
+    here = (folder or cache_folder()) / get(name).name
+    lacking = [here / file for file in COLUMNS if not (here / file).is_file()]
+    if lacking:
+        get_it = f"run: misc datasets fetch {name}, or name a folder that has it with --from"
+        raise InputError(f"{lacking[0]}: no such file; {get_it}")
+    if folder is None and not is_intact(get(name), here):
         raise InputError(
-            f"dataset {name} is not on this machine; run: misc datasets fetch {name} "
-            "(or name a folder that has it with --from or MISC_DATA_DIR)"
+            f"{here}: this copy is damaged (SHA-256 differs); run: misc datasets fetch {name}"
         )
-    if found == cache_folder() / name and not is_intact(get(name), found):
-        raise InputError(
-            f"{found}: this copy of {name} is damaged (SHA-256 differs); fetch it again: "
-            f"misc datasets fetch {name}"
-        )
-    return found
+    return here
 
 
-def fetch(
-    name: str, *, folder: Path | None = None, base_url: str | None = None, force: bool = False
-) -> Path:
-    """Put a checked copy into the user's cache and return its folder.
-
-    `folder` (or MISC_DATA_DIR) is copied instead of a download. An intact copy in the cache is kept
-    unless `force`.
-    """
-    dataset = get(name)
-    target = cache_folder() / name
-    if not force and is_intact(dataset, target):
+def fetch(name: str, base_url: str = BASE_URL) -> Path:
+    """Put a checked copy into the user's cache, unless one is there; return its folder."""
+    dataset, target = get(name), cache_folder() / name
+    if is_intact(dataset, target):
         return target
-    if _named_folder(folder) is not None and (here := find(name, folder)) is not None:
-        if not is_intact(dataset, here):
-            raise InputError(
-                f"{here}: this is not {name} as published (SHA-256 differs); nothing was kept"
-            )
-        contents = {file: (here / file).read_bytes() for file in COLUMNS}
-    else:
-        base = base_url or os.environ.get("MISC_DATA_URL") or BASE_URL
-        contents = {file: _download(dataset, file, base) for file in COLUMNS}
+    contents = {file: _download(dataset, file, base_url) for file in COLUMNS}
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -171,29 +128,17 @@ def is_intact(dataset: Dataset, folder: Path) -> bool:
     )
 
 
-def _named_folder(folder: Path | None) -> Path | None:
-    """Return the folder that the user named, if any."""
-    given = os.environ.get("MISC_DATA_DIR")
-    return folder or (Path(given) if given else None)
-
-
 def _download(dataset: Dataset, file: str, base_url: str) -> bytes:
-    url = dataset.url(file, base_url)
-    if not url.startswith(("https://", "http://")):
-        raise ConfigError(f"{base_url}: an address must start with https:// or http://")
+    source = dataset.files[file]
+    url = f"{base_url}/{dataset.repository}/{dataset.commit}/{quote(source.path)}"
     try:
         with urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             published: bytes = response.read()
-    except (HTTPException, OSError) as error:
-        why = f"the download broke off ({error!r}); try again"  # or stalled half-way
+    except (HTTPException, OSError) as error:  # HTTP says so, nobody answers, or it broke off
         if isinstance(error, HTTPError):
             error.close()
-            why = f"the server answered {error.code} {error.reason}"
-        elif isinstance(error, URLError):
-            why = f"cannot be reached ({error.reason}); check the network, or name a folder that "
-            why += "has the data with --from"
-        raise InputError(f"{url}: {why}; nothing was kept") from None
-    source, found = dataset.files[file], sha256(published).hexdigest()
+        raise InputError(f"{url}: cannot be had ({error!r}); nothing was kept, try again") from None
+    found = sha256(published).hexdigest()
     if found != source.sha256:
         raise InputError(
             f"{url}: SHA-256 is {found}, expected {source.sha256}; nothing was kept. "

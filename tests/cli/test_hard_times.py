@@ -59,8 +59,7 @@ def test_a_user_without_a_home(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nobody)
-    for variable in ("XDG_CACHE_HOME", "MISC_DATA_DIR"):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     for words in (["datasets", "list"], ["datasets", "path", "web"], ["reproduce"]):
         assert run(words) == 2
         assert "XDG_CACHE_HOME" in capfd.readouterr().err
@@ -104,7 +103,6 @@ def test_a_damaged_copy_of_a_dataset_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("MISC_DATA_DIR", raising=False)
     copy = datasets.cache_folder() / "web"
     copy.mkdir(parents=True)
     for file in datasets.COLUMNS:
