@@ -107,7 +107,7 @@ def run_loop(
     if hasattr(completer, "resolve_ranks"):  # impossible ones are refused before any fit
         ranks = completer.resolve_ranks(shape)
     observe = stamped(on_iteration, 0)
-    begun, initial = begin(engine, loop.start or aggregator, initial, observe)
+    begun, initial = begin(engine, aggregator, initial, observe)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
     end = solution.state
     fitted = finish(engine, end, aggregator, loop, on_iteration)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,15 +25,13 @@ from misc_cli.data.types import (
     Aggregator,
     Answers,
     Floats,
-    Iteration,
     KnownLabels,
-    Labels,
     Lighten,
     OnIteration,
     ignore_iteration,
     without_posteriors,
 )
-from misc_cli.engines.capabilities import check_aggregator, methods_of
+from misc_cli.engines.capabilities import check_aggregator
 from misc_cli.engines.local import MemoryEngine, solved
 from misc_cli.engines.protocol import (
     POSTERIORS,
@@ -54,9 +52,8 @@ from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Method
-from misc_cli.selection.candidates import fit as fit_method
-from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
-from misc_cli.selection.scoring import SIGNIFICANT, Trial
+from misc_cli.selection.ensemble import FitResult, combine, member_row
+from misc_cli.selection.scoring import SIGNIFICANT
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Completer
@@ -98,7 +95,7 @@ def run(
             _warn_of_answers(engine, settings, gold)
         if truth is not None:
             mark_truth(engine, truth)
-        if fitter is not None or (methods.automatic and few(engine)):
+        if fitter is not None or (methods.automatic and engine.n_votes < holdout.DRAWN_BY_NAME):
             engine = gathered_engine(engine)
     known = (
         engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and TRUTH in engine.arrays else None
@@ -194,12 +191,9 @@ def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels
     if gold is not None:
         which, used = gold.called("gold"), engine.sweep(SumOver(count_known))
         named = len(distinct(gold.items, gold.labels, which)[0])
-        if not used:
-            found.append("no gold item is among the answers' items: nothing is fixed")
-        elif used < named:
-            found.append(
-                f"{which}: {named - used:,} of {named:,} items have no answers and do nothing"
-            )
+        if used < named:
+            told = f"{named - used:,} of {named:,} items have no answers and do nothing"
+            found.append(f"{which}: {told}")
     for text in found:
         warnings.warn(text, MiscWarning, stacklevel=3)
 
@@ -225,11 +219,6 @@ def fit(
     return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
 
 
-def few(engine: Engine) -> bool:
-    """Tell if the answers are few enough to be judged in this process's memory."""
-    return engine.n_votes < holdout.DRAWN_BY_NAME
-
-
 def in_memory(engine: Engine) -> MemoryEngine:
     """Return the engine with all answers in memory."""
     return gathered_engine(behind(engine))
@@ -247,17 +236,11 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
     ended = run_loop(engine, methods.completer, aggregator, loop, on_iteration=on_iteration)
     if loop.strength < 1.0:
         assert isinstance(engine, MemoryEngine)
-        pure = ended.initial
-        if loop.start is not None:
-            here = engine.with_labels(engine.labels)
-            solved(aggregator, here, on_iteration)
-            pure = here.whole(POSTERIORS)
-        both = [engine.whole(POSTERIORS), np.asarray(pure)]
+        both = [engine.whole(POSTERIORS), np.asarray(ended.initial)]
         mixed: Floats = np.average(both, axis=0, weights=[loop.strength, 1 - loop.strength])
         engine.arrays[POSTERIORS] = mixed
     record = {
-        # whose result started the loop stands among the methods, by name
-        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
+        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS},
         "ranks": ended.ranks,
         "passes": ended.passes,
         "stopped": ended.fitted.stopped["pass"],
@@ -281,7 +264,7 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         judge_completion = (engine.n_workers + 1) * engine.n_items <= MAX_TRIED_CELLS
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = replace(method, completer=methods.completer, loop=loop)
-    judged = gathered_engine(engine) if few(engine) else engine
+    judged = gathered_engine(engine) if engine.n_votes < holdout.DRAWN_BY_NAME else engine
     in_place = judged is engine and not isinstance(engine, MemoryEngine)
     kept = (POSTERIORS, *found.detail_rows) if in_place else ()  # trials change the rows
     for name in kept:
@@ -311,22 +294,17 @@ def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
     check_aggregator(engine, methods.names.get("aggregator", BASELINE))
     if settings.completer in (None, NO_COMPLETER, AUTO):
         return
-    loop, runs = Loop(**methods.loop), methods_of(engine)
-    starter = methods.resolved.get("start", {}).get("aggregator")
-    refused = {
-        f"--completer {settings.completer}": not hasattr(methods.completer, "slice_table"),
-        "a choice of ranks": methods.search_ranks,
-        "--final completed (--preset paper, too)": loop.final != "answers",
-        "--strength": loop.strength < 1.0,
-        f"--start {starter}": starter is not None and starter not in runs,
-    }
-    for what, is_asked in refused.items():
-        if is_asked:
-            raise ConfigError(
-                f"{what} is for --engine local; --engine {engine} completes with --completer "
-                "tucker --ranks R1,R2,R3 --passes N --final answers (a rule of thumb: 5, "
-                f"5 · classes, classes; 3), started by {', '.join(runs)}"
-            )
+    loop = Loop(**methods.loop)
+    if (
+        not hasattr(methods.completer, "slice_table")
+        or methods.search_ranks
+        or loop.final != "answers"
+        or loop.strength < 1.0
+    ):
+        raise ConfigError(
+            f"--engine {engine} completes with --completer tucker --ranks R1,R2,R3 --final answers "
+            "(a rule of thumb: 5, 5 · classes, classes); anything else is for --engine local"
+        )
 
 
 def _chosen(
@@ -443,41 +421,6 @@ def _completion_in_words(found: FitResult, methods: Methods) -> str:
         f"{'it counts alone' if strength == 1.0 else counts}; the same labels: {again} "
         f"--passes {member.loop.passes} --final {member.loop.final} -p strength={strength:g}"
     )
-
-
-def fit_as_chosen(
-    engine: MemoryEngine,
-    members: Sequence[Method],
-    calibration: Calibration | None,
-    selection: Mapping[str, Any],
-    on_iteration: OnIteration,
-    start_of: Callable[[Method], Labels] | None = None,
-) -> tuple[FitResult, list[Trial]]:
-    """Return the mean of methods with the weights of an earlier choice, and their own fits.
-
-    Each is fitted on the labels that `start_of` gives, the engine's by default.
-    """
-    trials = []
-    for member in members:
-
-        def observe(iteration: Iteration, name: str = member.name) -> None:
-            extra = {**iteration.extra, "candidate": name}
-            on_iteration(replace(iteration, extra=extra))
-
-        here = engine.with_labels(engine.labels if start_of is None else start_of(member))
-        found = fit_method(member, here, observe)
-        rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
-        trials.append(Trial(member, found, rows))
-    weights = selection.get("weights", {})
-    mean = mean_of(
-        engine,
-        trials,
-        [weights.get(member.name, 1.0) for member in members],
-        selection,
-        by_votes=bool(selection.get("fallback")),
-        calibration=calibration,
-    )
-    return mean, trials
 
 
 def combinations(

@@ -133,19 +133,13 @@ class RunResult:
         return judge(peer_agreement(self.engine), self.pairs)
 
 
-# More members than this are counted, not listed.
-LISTED = 6
-
-
 def method_in_words(result: RunResult) -> str:
     """Return the methods by name, each with the preset that it really ran under."""
-    names, resolved, members = result.methods.names, result.methods.resolved, result.fit.members
+    names, members = result.methods.names, result.fit.members
     preset = result.methods.settings.preset
     chosen = [member.name for member in members] or result.fit.selection.get("chosen", [])
     mean = "mean of " if len(chosen) > 1 else ""
     listed = mean + ", ".join(chosen)
-    if len(chosen) > LISTED:
-        listed = f"mean of {len(chosen)}: {', '.join(chosen[:3])} and so on"
     if chosen and not (members and members[0].completer):
         by_preset: dict[str, list[str]] = {}
         for member in members:
@@ -155,14 +149,13 @@ def method_in_words(result: RunResult) -> str:
     aggregator = names.get("aggregator", BASELINE)
     if "completer" not in names:
         return f"{aggregator}, preset {preset}"
-    starter = resolved.get("start", {}).get("aggregator", aggregator)
     lasts = {member.loop.final for member in members}
     if not members:
         lasts = {str((result.fit.loop or {}).get("settings", {}).get("final", ""))}
     own = f", judged by {aggregator}" if lasts == {"completed"} and not members else ""
     own += f" ({listed})" if members else ""
     last = " and ".join(sorted(lasts))
-    return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
+    return f"{names['completer']} started by {aggregator}, last step: {last}{own}, preset {preset}"
 
 
 # A class more is a column more of votes, and in a confusion matrix many more: a table that nobody

@@ -85,29 +85,23 @@ QUESTION = {
 
 def described(method: Method) -> dict[str, Any]:
     """Return a method as plain values."""
-    loop = {name: value for name, value in vars(method.loop).items() if value is not None}
-    if "start" in loop:
-        loop["start"] = _described("aggregator", loop["start"])
     return {
         "name": method.name,
         "preset": method.preset,
         "early_stopped": method.early_stopped,
         "aggregator": _described("aggregator", method.aggregator),
         "completer": method.completer and _described("completer", method.completer),
-        "loop": loop,
+        "loop": asdict(method.loop),
     }
 
 
 def rebuilt(entry: Mapping[str, Any]) -> Method:
     """Return the method that was described."""
-    loop = dict(entry["loop"])
-    if "start" in loop:
-        loop["start"] = _rebuilt("aggregator", loop["start"])
     return Method(
         entry["name"],
         _rebuilt("aggregator", entry["aggregator"]),
         entry["completer"] and _rebuilt("completer", entry["completer"]),
-        Loop(**loop),
+        Loop(**entry["loop"]),
         entry["preset"],
         bool(entry.get("early_stopped", False)),
     )

@@ -149,8 +149,6 @@ def with_methods(
             raise ConfigError(f"{method!r:.60} is no {kind}; give a name or a method")
     if loop is not None:
         options |= registry.changed(loop)
-        if loop.start is not None:
-            options["start"] = registry.name_of("aggregator", loop.start)
     aggregator_name = names["aggregator"] or AUTO
     named = replace(
         settings,
@@ -207,19 +205,6 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     loop = {**Loop.presets.get(settings.preset, {}), **shares["loop"]}
-    if "start" in shares["loop"]:
-        starter, last = loop["start"], loop.get("final", Loop.final)
-        unused = settings.aggregator not in (AUTO, starter) and last == "answers"
-        if unused and not (search and "final" not in shares["loop"]):
-            raise ConfigError(
-                f"--aggregator {settings.aggregator} would not be used: --start fills the first "
-                "slice and the last step judges the answers; leave it out, or say --final completed"
-            )
-        parameters = registry.settings("aggregator", starter, settings.preset)
-        if "seed" in parameters:
-            parameters["seed"] = settings.seed
-        loop["start"] = registry.create("aggregator", starter, settings.preset, **parameters)
-        resolved["start"] = {"aggregator": starter, **parameters}
     methods = Methods(
         names,
         built.get("aggregator", own),

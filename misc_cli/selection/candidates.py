@@ -73,9 +73,14 @@ def fit(
         return replace(found, stopped={}) if method.early_stopped else found
     from misc_cli.completers.completion_loop import run_loop
 
-    first, completer = None if loop.start else initial, method.completer
     return run_loop(
-        engine, completer, aggregator, loop, tol=0.0, initial=first, on_iteration=on_iteration
+        engine,
+        method.completer,
+        aggregator,
+        loop,
+        tol=0.0,
+        initial=initial,
+        on_iteration=on_iteration,
     ).fitted
 
 

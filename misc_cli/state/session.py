@@ -32,8 +32,9 @@ from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import described, read_record, rebuilt, request_of, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Method
-from misc_cli.selection.ensemble import FitResult
+from misc_cli.selection.candidates import fit as fit_method
+from misc_cli.selection.ensemble import FitResult, mean_of
+from misc_cli.selection.scoring import Trial
 from misc_cli.state import store
 from misc_cli.state.store import JOINT, item_fingerprints, listed, member_tables, unlisted
 from misc_cli.version import __version__
@@ -248,21 +249,29 @@ class StateSession:
         def started(name: str) -> Labels:
             return replace(labels, start=saved.start(labels, name))
 
-        def start_of(member: Method) -> Labels:
-            # a member whose few steps are its point starts from nothing
-            return labels if member.early_stopped else started(member.name)
-
         if choice["named"]:
             name = methods.names["aggregator"]
             found = pipeline.fit_named(engine.with_labels(started(name)), methods, on_iteration)
             self._members = {name: found}
             return pipeline.calibrated_by(found, calibration)
-        members = [rebuilt(entry) for entry in choice["members"]]
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
-        found, trials = pipeline.fit_as_chosen(
-            engine, members, calibration, selection, on_iteration, start_of
-        )
+        trials = []
+        for member in map(rebuilt, choice["members"]):
+            # a member whose few steps are its point starts from nothing
+            here = engine.with_labels(labels if member.early_stopped else started(member.name))
+            ended = fit_method(member, here, on_iteration)
+            rows = {name: here.whole(name) for name in (POSTERIORS, *ended.detail_rows)}
+            trials.append(Trial(member, ended, rows))
         self._members = {trial.method.name: trial.fitted for trial in trials}
+        weights = selection.get("weights", {})
+        found = mean_of(
+            engine,
+            trials,
+            [weights.get(name, 1.0) for name in self._members],
+            selection,
+            by_votes=bool(selection.get("fallback")),
+            calibration=calibration,
+        )
         return replace(found, members=())
 
     def _chosen(

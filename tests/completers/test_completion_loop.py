@@ -160,17 +160,6 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
     np.testing.assert_allclose(found.confusions, rows / rows.sum(axis=2, keepdims=True), rtol=1e-9)
 
 
-def test_another_aggregator_can_fill_the_first_slice() -> None:
-    labels, completer = small_labels(), Tucker((3, 6, 3))
-    majority, other = (registry.create("aggregator", name) for name in ("mv", "ds-em"))
-    _, ended, slices = run_loop(labels, completer, majority, Loop(start=other, passes=1), tol=0)
-    engine = MemoryEngine(labels)
-    begin(engine, other)
-    next(passes(engine, completer, 1))
-    np.testing.assert_array_equal(ended.initial, other(labels).posteriors)
-    np.testing.assert_array_equal(slices, engine.whole(SLICE))
-
-
 def test_one_trajectory_gives_every_number_of_passes() -> None:
     labels, completer = small_labels(), Tucker((3, 6, 3))
     method = registry.create("aggregator", "ds-em")
