@@ -50,11 +50,12 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning, in_python, pyt
 from misc_cli.readers import options as readers
 from misc_cli.readers.answer_table import FileInfo
 from misc_cli.readers.columns import choose, truth_synonyms
-from misc_cli.readers.document import Document, Table
+from misc_cli.readers.document import Document
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.readers.reading import Question
 from misc_cli.readers.row_filters import answer_seconds
+from misc_cli.readers.table import Table
 
 if TYPE_CHECKING:
     from misc_cli.run.settings import OwnMethod

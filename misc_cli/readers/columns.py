@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError, did_you_mean
-from misc_cli.readers.document import Document
-from misc_cli.readers.formats import open_document
+from misc_cli.readers.document import Document, open_document
 from misc_cli.readers.options import NOBODY, ROW
 from misc_cli.readers.source import Source
 from misc_cli.readers.vocabulary import (

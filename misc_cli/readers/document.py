@@ -1,13 +1,17 @@
 """An opened file before anybody knows what it means: columns of text, or JSON objects.
 
-Both kinds have both views. Delimited text and Parquet are columns, parsed only when a reader asks
-for them; JSON is `records`, and its columns are made by flattening when somebody wants them.
+Both kinds have both views. Delimited text, Parquet and a NumPy matrix are columns, parsed only when
+a reader asks for them; JSON is `records`, and its columns are made by flattening when somebody
+wants them. Numbers keep the spelling they have in the file (`1.0` and `1` are different labels).
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -18,42 +22,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
+from misc_cli.readers.source import (
+    Source,
+    empty,
+    one_line,
+    refuse_odd_bytes,
+    refuse_undecodable,
+)
+from misc_cli.readers.table import SAMPLE_ROWS, Row, Synonyms, Table, open_table
+from misc_cli.readers.vocabulary import SYNONYMS
 
 Record = dict[str, Any]
-Cells = list[str]
 
-SAMPLE_ROWS = 1000
-
-
-@dataclass(frozen=True)
-class Table:
-    """The columns of a file, parsed only when somebody asks for them.
-
-    names     the columns' names; their positions ("1", "2", …) where there is no header
-    sample    the first rows as text, at most 1,000
-    fetch     columns by position (from 0) → arrow arrays of text, dictionary-encoded
-    lines_of  the lines (or records) of rows (from 0), for messages
-    header    whether the first row is one; None where the format has no such thing
-    first_row  its cells as they are, header or not; empty where the format has no such thing
-    doubtful  there is no header, but the first row looks like one
-    start     where the rows of data begin, in bytes of the text
-    bad_lines  lines of rows that were left out for their form, known once columns were fetched
-    """
-
-    names: list[str]
-    sample: list[Cells]
-    fetch: Callable[[Sequence[int]], list[Any]]
-    lines_of: Callable[[Sequence[int]], list[int]] = lambda rows: [row + 1 for row in rows]
-    header: bool | None = None
-    delimiter: str | None = None
-    first_row: Cells = field(default_factory=list)
-    doubtful: bool = False
-    start: int = 0
-    bad_lines: list[int] = field(default_factory=list)
-
-    def line(self, row: int) -> int:
-        """Return the line of a row."""
-        return self.lines_of([row])[0]
+_BY_SUFFIX = {f".{name}": name for name in ("tsv", "json", "jsonl", "parquet")}
+_BY_SUFFIX[".ndjson"] = "jsonl"
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda _: None)
+# Characters beyond the first 65,536 are written as two of these; one alone is no text.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -87,7 +72,7 @@ class Document:
         """Return columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
         return self.table.fetch([self.position(name) for name in names])
 
-    def sampled(self, name: str) -> Cells:
+    def sampled(self, name: str) -> Row:
         """Return the first cells of a column, those that are not empty."""
         at = self.names.index(name)
         cells = (row[at].strip() for row in self.table.sample if at < len(row))
@@ -176,3 +161,163 @@ def compact(column: Any) -> Any:
     if not pa.types.is_dictionary(column.type):
         return column
     return column.dictionary_decode().dictionary_encode()
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn what JSON of nobody's making raises, in a file or a cell, into one line."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(
+            f"{name}: objects within objects, too deep to read; give a flat export"
+        ) from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name}: half a character (\\ud800 to \\udfff) that stands for none; export it again"
+        ) from None
+
+
+def detect(source: Source) -> str:
+    """Return the format by the first bytes where they tell, else by the extension, else CSV."""
+    start = bytes(memoryview(source.content)[: 1 << 16])
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"\x93NUMPY"):
+        return "npy"
+    start = start.lstrip()
+    if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
+        return "json"
+    if start.startswith((b"<?xml", b"<annotation", b"<!DOCTYPE")):
+        raise InputError(
+            f"{source.name}: XML, as CVAT and others write it, names no annotators; export each "
+            "annotator's own answers as CSV or JSON"
+        )
+    if start.startswith(b"{"):
+        return "json" if _BY_SUFFIX.get(source.suffix) == "json" else "jsonl"
+    return _BY_SUFFIX.get(source.suffix, "csv")
+
+
+def open_document(
+    source: Source,
+    format_name: str | None = None,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    synonyms: Synonyms = SYNONYMS,
+    bad_rows: Callable[[int], int] | None = None,
+) -> Document:
+    """Return a file, opened; nothing but its first rows is parsed if it is a table.
+
+    Parquet with lists or objects in it counts as JSON. `bad_rows` says how many of so many rows
+    may be set aside because their form is broken.
+    """
+    if source.is_rows:
+        format_name, delimiter, header = "csv", ",", True
+    format_name = format_name or detect(source)
+    if format_name in ("csv", "tsv"):
+        table = open_table(source, synonyms, delimiter, header, bad_rows)
+        return Document(source.name, format_name, lambda: table)
+    if format_name == "npy":
+        return _matrix(source)
+    if format_name == "parquet":
+        return _parquet(source)
+    refuse_odd_bytes(source, is_table=False)
+    refuse_undecodable(source)
+    with readable(source.name):
+        records = _records(source)
+    return Document(source.name, format_name, lambda: flat_table(records), records)
+
+
+def _parquet(source: Source) -> Document:
+    import pyarrow.parquet as parquet
+
+    name = source.name
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(source.content))
+        schema = file.schema_arrow
+        if any(pa.types.is_nested(column.type) for column in schema):
+            whole = json.dumps(file.read().to_pylist(), default=str)
+            records = _DECODER.decode(whole)
+            return Document(name, "parquet", lambda: flat_table(records), records)
+        first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
+        cells = [] if first is None else [encoded(column).to_pylist() for column in first.columns]
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise InputError(
+            f"{name}: not a whole Parquet file ({one_line(error)}); write it again"
+        ) from None
+
+    def fetch(positions: Sequence[int]) -> list[Any]:
+        try:
+            table = file.read(columns=[schema.names[at] for at in positions])
+            return [encoded(table.column(schema.names[at])) for at in positions]
+        except (KeyError, pa.ArrowException, OSError) as error:  # or two columns of one name
+            raise InputError(f"{name}: {one_line(error)}; write it again, or as CSV") from None
+
+    sample = [list(row) for row in zip(*cells, strict=True)]
+    return Document(name, "parquet", lambda: Table(list(schema.names), sample, fetch))
+
+
+def _matrix(source: Source) -> Document:
+    """Return a NumPy matrix as a table without a header; NaN is an empty cell."""
+    try:
+        matrix = np.load(io.BytesIO(memoryview(source.content)), allow_pickle=False)
+    except Exception as error:  # a damaged header ends in errors of many kinds
+        raise InputError(
+            f"{source.name}: not a whole NumPy array of numbers or text ({one_line(error)}); "
+            "save it again"
+        ) from None
+    if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biufU":
+        shape = " × ".join(map(str, matrix.shape)) or "a single number"
+        raise InputError(
+            f"{source.name}: {shape} of {matrix.dtype}, where labels, items × workers, were "
+            "expected; reshape it"
+        )
+
+    def column(cells: Any) -> Any:
+        return encoded(pa.array(cells, from_pandas=True))
+
+    first = [column(cells).to_pylist() for cells in matrix[:SAMPLE_ROWS].T]
+    table = Table(
+        [str(at + 1) for at in range(matrix.shape[1])],
+        [list(row) for row in zip(*first, strict=True)],
+        lambda positions: [column(matrix[:, at]) for at in positions],
+        list,
+        header=False,
+    )
+    return Document(source.name, "npy", lambda: table)
+
+
+def _records(source: Source) -> list[Record]:
+    """Return the objects of JSON lines, or of one value over many lines, whatever it is called."""
+    content = bytes(memoryview(source.content))
+    first, _, rest = content.lstrip().partition(b"\n")
+    is_lines = first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
+    if is_lines:
+        numbered = enumerate(content.splitlines(), start=1)
+        found = [(_loads(source, line, n), f"line {n}") for n, line in numbered if line.strip()]
+    else:
+        whole = _loads(source, content, None)
+        values = whole if isinstance(whole, list) else [whole]
+        found = [(value, f"record {n}") for n, value in enumerate(values, start=1)]
+    for value, where in found:
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{source.name}, {where}: expected an object with worker, item and label"
+            )
+    if not found:
+        raise empty(source.name)
+    return [value for value, _ in found]
+
+
+def _loads(source: Source, content: bytes, line: int | None) -> Any:
+    try:
+        value = _DECODER.decode(content.decode())
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
+            "set --format if it is something else"
+        ) from None
+    if _HALF.search(content):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value

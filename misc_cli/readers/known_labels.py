@@ -18,8 +18,7 @@ from misc_cli.data.types import KnownLabels
 from misc_cli.errors import InputError
 from misc_cli.readers.answer_table import FileInfo, joined
 from misc_cli.readers.columns import listing, read_columns, rivals, truth_synonyms
-from misc_cli.readers.document import Document, compact
-from misc_cli.readers.formats import open_document
+from misc_cli.readers.document import Document, compact, open_document
 from misc_cli.readers.options import ReadOptions, delimiter_of
 from misc_cli.readers.reading import known_of
 from misc_cli.readers.source import open_source
@@ -39,8 +38,9 @@ def carried_gold(pieces: Sequence[Piece]) -> Known:
     found: list[Any] = []
     for piece in pieces:
         if piece.gold is not None:
-            for batch in piece_columns(piece, {"item": piece.positions[1], "label": piece.gold}):
-                known = known_of(batch["item"], batch["label"])
+            item = piece.positions[1]
+            for batch in piece_columns(piece, [item, piece.gold]):
+                known = known_of(batch[item], batch[piece.gold])
                 found += [] if known is None else [known]
     if not found:
         raise InputError(f"{pieces[0].path}: no gold in it; give --gold a file")

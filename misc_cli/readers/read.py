@@ -23,8 +23,7 @@ from misc_cli.readers import checks
 from misc_cli.readers.addresses import check_stdin_once, expand
 from misc_cli.readers.answer_table import AnswerTable, FileInfo, Rejects, joined_tables, read_as
 from misc_cli.readers.columns import select
-from misc_cli.readers.document import Document
-from misc_cli.readers.formats import open_document, readable
+from misc_cli.readers.document import Document, open_document, readable
 from misc_cli.readers.layouts import read_layout
 from misc_cli.readers.options import FORMATS, ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise

@@ -36,18 +36,6 @@ MOST_COLUMNS = 100_000
 
 _ARROW = b"ARROW1"
 _PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\xfd": "zstd"}
-# What is no text and nothing that is read here, by its first bytes.
-_KNOWN = {
-    rb"\x80[\x04\x05]": "a pickle of Python, which may run anything",
-    rb"\x89HDF": "an HDF5 file",
-    rb"\$FL2": "a file of SPSS",
-    rb"RDX|X\n\0\0": "a file of R",
-    rb"<stata_dta>": "a file of Stata",
-    rb"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
-    rb"\xfd7zXZ": "packed by xz",
-    rb".{8}DUCK": "a DuckDB database",
-    rb".{257}ustar": "a tar archive",
-}
 
 
 @dataclass(frozen=True)
@@ -278,20 +266,14 @@ def line_at(buffer: Buffer, offset: int) -> int:
 
 
 def refuse_odd_bytes(source: Source, *, is_table: bool) -> None:
-    """Raise if this is no text, or a table with a line or a number of columns that no export has.
-
-    The message has what the file is, where its first bytes say so, else the line of a NUL.
-    """
+    """Raise if this is no text, or a table with lines or a number of columns that no export has."""
     name, content, since = source.name, source.content, 0  # bytes since the last end of a line
     for at, chunk in enumerate(chunks(content)):
         if (nul := chunk.find(b"\0")) >= 0:
-            start = bytes(memoryview(content)[:512])
-            for pattern, what in _KNOWN.items():
-                if re.match(pattern, start, re.DOTALL):
-                    raise InputError(f"{name}: {what}; unpack it, or write it as CSV or Parquet")
             raise InputError(
                 f"{name}, line {line_at(content, at * CHUNK + nul)}: a NUL byte, so this is no "
-                "plain text; if it is UTF-16, say --encoding utf-16, else export it anew"
+                "plain text; if it is UTF-16, say --encoding utf-16, else unpack it, or write it "
+                "as CSV or Parquet"
             )
         last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
         since = since + len(chunk) if last < 0 else len(chunk) - last - 1

@@ -1,12 +1,24 @@
-"""Delimited text → dictionary columns: pyarrow's parser, and a slow second look when it fails."""
+"""A table of a file: columns of text by position; and how delimited text becomes one.
+
+The delimiter is the one that splits most rows into the same number of columns. The first row is a
+header when it scores two points: known names, names above numbers, names that only tools give.
+Anything less is data: a headerless file must never lose its first answer. Before the first row may
+stand sizes (240 53 9600), and a title, comments and blank lines above a sure header. Rows one cell
+longer than the header have a name of their own, as R writes it, or an empty last cell. The rows are
+read by pyarrow's parser, with a slow second look when it fails.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -15,127 +27,295 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from misc_cli.errors import InputError
-from misc_cli.readers.dialect import SPACE, Dialect, Row, Synonyms, sniff
-from misc_cli.readers.document import Document, Table
-from misc_cli.readers.options import delimiter_of
+from misc_cli.readers.options import DELIMITERS, delimiter_of
 from misc_cli.readers.source import (
     Buffer,
     Source,
     count,
-    line_at,
     one_line,
     refuse_odd_bytes,
     refuse_undecodable,
 )
+from misc_cli.readers.values import is_number
+from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
+SAMPLE_BYTES = 1 << 19
+SAMPLE_ROWS = 1000
+MOST_TITLES = 20  # lines above a header
+SPACE = DELIMITERS["space"]
 BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
 # pyarrow's own allocator takes some 25 MiB at once: worth it only for files that need them.
 SMALL_BYTES = 1 << 24
 MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
-CHUNK = 1 << 24
 
+_WITHOUT_CELLS = ("approve", "reject", "")  # named by Mechanical Turk, and left out of rows
+
+Row = list[str]
+Synonyms = dict[str, list[set[str]]]
 Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file, parsed only when somebody asks for them.
+
+    names     the columns' names; their positions ("1", "2", …) where there is no header
+    sample    the first rows as text, at most 1,000
+    fetch     columns by position (from 0) → arrow arrays of text, dictionary-encoded
+    lines_of  the lines (or records) of rows (from 0), for messages
+    header    whether the first row is one; None where the format has no such thing
+    first_row  its cells as they are, header or not; empty where the format has no such thing
+    doubtful  there is no header, but the first row looks like one
+    start     where the rows of data begin, in bytes of the text
+    n_without_cells  names at the header's end that a tool writes no cells for
+    bad_lines  lines of rows that were left out for their form, known once columns were fetched
+    """
+
+    names: list[str]
+    sample: list[Row]
+    fetch: Callable[[Sequence[int]], list[Any]]
+    lines_of: Callable[[Sequence[int]], list[int]] = lambda rows: [row + 1 for row in rows]
+    header: bool | None = None
+    delimiter: str | None = None
+    first_row: Row = field(default_factory=list)
+    doubtful: bool = False
+    start: int = 0
+    n_without_cells: int = 0
+    bad_lines: list[int] = field(default_factory=list)
+
+    def line(self, row: int) -> int:
+        """Return the line of a row."""
+        return self.lines_of([row])[0]
 
 
 def open_table(
     source: Source,
-    format_name: str,
     synonyms: Synonyms,
     delimiter: str | None = None,
     header: bool | None = None,
     bad_rows: Callable[[int], int] | None = None,
-) -> Document:
+) -> Table:
     """Return a delimited file, laid out but not parsed; `synonyms` help to tell a header.
 
     Rows of another width than the first are set aside as far as `bad_rows` allows it.
     """
     refuse_odd_bytes(source, is_table=True)
-    character = None if delimiter is None else delimiter_of(delimiter)
-    dialect = sniff(source.content, synonyms, character, header)
-    names = [name.strip() for name in dialect.first_row]
-    if not dialect.header:
-        names = [str(at + 1) for at in range(len(names))]
-    elif any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
+    table = _sniff(source.content, synonyms, delimiter and delimiter_of(delimiter), header)
+    if re.search("[\udc80-\udcff]", "".join(table.names)):
         refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
-    text = _DelimitedText(source, dialect, bad_rows)
-    table = Table(
+    assert table.delimiter is not None
+    text = DelimitedText(source, table.delimiter, len(table.first_row), table.start)
+    text.bad_rows, text.n_without_cells = bad_rows, table.n_without_cells
+    return replace(table, fetch=text.fetch, lines_of=text.lines_of, bad_lines=text.bad_lines)
+
+
+def _sniff(
+    content: Buffer, synonyms: Synonyms, delimiter: str | None, header: bool | None
+) -> Table:
+    """Return the layout of a file from its first rows; what is given is taken as it is."""
+    csv.field_size_limit(sys.maxsize)  # the default refuses cells above 128 KiB
+    view, size = memoryview(content), SAMPLE_BYTES
+    while size < len(view) and b"\n" not in bytes(view[:size]).strip():
+        size *= 4  # two lines or more where there are, however long
+    text = bytes(view[:size]).decode("utf-8", errors="surrogateescape")
+    lines = [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
+    if size < len(view) and len(lines) > 1:
+        lines.pop()  # cut in the middle
+    n_before = 0
+    delimiter = delimiter or _delimiter(lines, synonyms)
+    if header is not False:
+        n_before += _count_titles(lines[n_before:], delimiter, synonyms)
+    first = next(_records(lines[n_before:], delimiter), [])
+    if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
+        n_lines = count(content, b"\n")
+        sizes = [int(cell) for cell in first if cell.strip().isdigit()]
+        n_before += n_lines > 20 and (n_lines - 1 in sizes or n_lines in sizes)
+    rows = list(islice(_records(lines[n_before:], delimiter), SAMPLE_ROWS))
+    first, doubtful, n_without = rows[0], False, 0
+    if header is None:
+        header, doubtful = _tell_header(first, rows[1:], synonyms)
+    names = [str(at + 1) for at in range(len(first))]
+    if header:
+        rest = iter(lines[n_before:])
+        next(_records(rest, delimiter))
+        n_before = len(lines) - len(list(rest))
+        rows = rows[1:]
+        if rows and all(len(row) == len(first) + 1 for row in rows):
+            if not any(row[-1].strip() for row in rows):
+                first = [*first, ""]
+            elif len({row[0] for row in rows}) == len(rows):
+                first = ["", *first]
+        names = [name.strip() for name in first]
+        without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(names))
+        n_without = len(list(without))
+    start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))
+    return Table(
         names,
-        dialect.sample,
-        fetch=text.fetch,
-        lines_of=text.lines_of,
-        header=dialect.header,
-        delimiter=dialect.delimiter,
-        first_row=dialect.first_row,
-        doubtful=dialect.doubtful,
-        start=dialect.start,
-        bad_lines=text.bad_lines,
+        rows,
+        list,
+        header=header,
+        delimiter=delimiter,
+        first_row=first,
+        doubtful=doubtful,
+        start=start,
+        n_without_cells=n_without,
     )
-    return Document(source.name, format_name, lambda: table)
 
 
-class _DelimitedText:
-    """The rows of a delimited file; those whose form is broken are left out where allowed."""
+def _delimiter(lines: list[str], synonyms: Synonyms) -> str:
+    """Return the delimiter that splits the lines best."""
+
+    def fit(delimiter: str) -> tuple[bool, float, int, int]:
+        rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
+        width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
+        named = sum(map(bool, find_roles(rows[0], synonyms).values()))
+        # Words within text agree by chance: spaces count only where nothing else splits at all.
+        enough = width >= len(synonyms)
+        alike = 0.0 if delimiter == SPACE and enough else n_agreeing / len(rows)
+        return enough, alike, named, width
+
+    return max(DELIMITERS.values(), key=fit)
+
+
+def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
+    """Yield the cells of each record, blank lines left out."""
+    if delimiter == SPACE:
+        codec = ("utf-8", "surrogateescape")
+        lines = (_single_spaces(line.encode(*codec)).decode(*codec) for line in lines)
+    return filter(None, csv.reader(lines, delimiter=delimiter))
+
+
+def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
+    """Return how many lines stand above the header: a title, a date, blank ones."""
+    for at, line in enumerate(lines[:MOST_TITLES]):
+        row = next(_records([line], delimiter), [])
+        n_filled = sum(1 for cell in row if cell.strip())
+        if n_filled >= len(synonyms) and len(set(row)) == len(row):
+            names_roles = sum(map(bool, find_roles(row, synonyms).values())) >= 2
+            is_header = names_roles or names_of_tools(row) >= 2
+            return at if is_header and any(map(str.strip, lines[:at])) else 0
+        if n_filled > 2 or '"' in line.replace('""', "").strip('"\r\n'):
+            return 0
+    return 0
+
+
+def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool, bool]:
+    """Return whether the first row is a header, and whether it only looks like one."""
+    names = [cell.strip() for cell in first]
+    columns = [[row[at].strip() for row in below if at < len(row)] for at in range(len(names))]
+    numbers = [
+        bool(filled) and all(map(is_number, filled))
+        for filled in ([c for c in column if c not in ("", "NA")] for column in columns)
+    ]
+    has_numbers = any(map(is_number, names))
+    # distinct, and no cell comes back below
+    is_new = len(set(names)) == len(names) and not any(
+        name in column for name, column in zip(names, columns, strict=True)
+    )
+    are_words = is_new and all(re.search(r"[^\W\d]", n) and not re.search(r"\d", n) for n in names)
+    doubtful = bool(below) and are_words
+    points = sum(map(bool, find_roles(first, synonyms).values()))
+    if points >= 2:
+        return True, doubtful
+    if len(names) > 2 and not names[0] and all(names[1:]) and not is_number(names[1]):
+        index = columns[0]  # nameless, and tells rows apart: a data frame's index
+        if len(index) > 1 and all(index) and len(set(index)) == len(index):
+            return True, doubtful
+    # the first row alone holds no numbers where most columns hold nothing else
+    some_named = 2 * len(set(filter(None, names))) >= len(names)
+    if not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2):
+        return True, doubtful
+    if doubtful:
+        for column in columns:
+            if column and all(map(is_number, column)):
+                points += 2
+            elif column and all(re.search(r"\d", cell) for cell in column):
+                points += 1
+    if points < 2:
+        points += min(2, names_of_tools(first))
+    # nowhere again above columns that repeat a few values
+    n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
+    is_apart = len(below) >= 5 and is_new and all(names) and not has_numbers and n_few >= 2
+    is_header = points >= 2 or is_apart
+    return is_header, doubtful and not is_header
+
+
+class DelimitedText:
+    """The rows of a text, from a byte on; those whose form is broken are left out where allowed.
+
+    bad_rows     how many of so many rows may be left out; None for none
+    bad_lines    the lines of those that were
+    first_line   the number of the first row's line
+    """
 
     def __init__(
-        self, source: Source, dialect: Dialect, bad_rows: Callable[[int], int] | None
+        self, source: Source, delimiter: str, width: int, start: int = 0, n_lines: int = 0
     ) -> None:
-        self.source, self.dialect, self._bad_rows = source, dialect, bad_rows
-        body = source.content.slice(dialect.start)
-        self.body = _single_spaces(body) if dialect.delimiter == SPACE else body
+        self.source, self.delimiter, self.width = source, delimiter, width
+        self.body = source.content.slice(start)
+        if delimiter == SPACE:
+            self.body = pa.py_buffer(_single_spaces(bytes(memoryview(self.body))))
+        above = bytes(memoryview(source.content)[:start])
+        self.first_line = 1 + n_lines + len(above.splitlines())
+        self.bad_rows: Callable[[int], int] | None = None
+        self.n_without_cells = 0
         self.bad_lines: list[int] = []
         self._line_numbers: list[int] | None = None  # of rows that were written anew
         self._quoted = True
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
         """Return the lines of rows, in one pass up to the last of them."""
-        if self._line_numbers is not None:
-            return [self._line_numbers[row] for row in rows]
-        wanted, last = set(rows), max(rows, default=-1)
-        found = {}
-        for row, (number, _) in enumerate(self._numbered_rows()):
-            if row in wanted:
-                found[row] = number
-            if row == last:
-                break
-        return [found[row] for row in rows]
+        numbers = self._line_numbers
+        if numbers is None:
+            up_to_last = islice(self._numbered_rows(), max(rows, default=-1) + 1)
+            numbers = [number for number, _ in up_to_last]
+        return [numbers[row] for row in rows]
 
     def fetch(self, positions: Sequence[int]) -> list[Any]:
         """Return columns by position, each once, in the order asked for."""
         try:
-            return self._parse(positions)
+            return self.parse(positions)
         except InputError:
             if not self._mend():
                 raise
-            return self._parse(positions)
+            return self.parse(positions)
 
-    def _parse(self, positions: Sequence[int]) -> list[Any]:
-        source, body, dialect = self.source, self.body, self.dialect
-        wanted = [f"f{position}" for position in positions]
+    def parse(self, positions: Sequence[int]) -> list[Any]:
+        """Return columns as they are; an error if any row has another form than the first."""
+        body, wanted = self.body, [f"f{position}" for position in positions]
         if not body.size:
             return [pa.array([], pa.string()).dictionary_encode() for _ in wanted]
-        convert = arrow_csv.ConvertOptions(
-            column_types={name: pa.string() for name in wanted},
-            include_columns=list(dict.fromkeys(wanted)),
-            strings_can_be_null=False,
-        )
-        width = len(dialect.first_row)
         n_quotes = count(body, b'"') if self._quoted else 0
         if n_quotes:  # pyarrow would take all between two stray ones for one cell, and say nothing
-            first_line = line_at(source.content, dialect.start)
-            spanning = source.quotes_span_lines or self._line_numbers is not None
-            _check_quotes(source.name, body, dialect.delimiter, first_line, width, spanning)
-        parse = arrow_csv.ParseOptions(
-            delimiter=dialect.delimiter,
-            newlines_in_values=n_quotes > 0,
-            quote_char='"' if self._quoted else False,
+            self._check_quotes()
+        options = (
+            arrow_csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=n_quotes > 0,
+                quote_char='"' if self._quoted else False,
+            ),
+            arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in wanted},
+                include_columns=list(dict.fromkeys(wanted)),
+                strings_can_be_null=False,
+            ),
+            pa.system_memory_pool() if body.size < SMALL_BYTES else pa.default_memory_pool(),
         )
-        try:
-            table = _read_csv(body, [f"f{at}" for at in range(width)], parse, convert)
-        except pa.ArrowInvalid as error:
-            refuse_undecodable(source)
-            self._refuse_ragged()
-            raise InputError(f"{source.name}: {one_line(error)}; check the file's layout") from None
+        names, block, table = [f"f{at}" for at in range(self.width)], BLOCK_BYTES, None
+        while table is None:
+            read = arrow_csv.ReadOptions(column_names=names, block_size=block)
+            try:
+                table = arrow_csv.read_csv(pa.BufferReader(body), read, *options)
+            except pa.ArrowInvalid as error:
+                # A row longer than a block: rare, so blocks grow only when it happens.
+                if "straddling" in str(error) and block < min(body.size, LARGEST_BLOCK):
+                    block = min(block * 16, LARGEST_BLOCK)
+                    continue
+                refuse_undecodable(self.source)
+                self._refuse_ragged()
+                reason = one_line(error)
+                raise InputError(f"{self.source.name}: {reason}; check the file's layout") from None
         texts = {name: table[name] for name in table.column_names}
         del table
         with ThreadPoolExecutor(len(texts)) as pool:
@@ -154,24 +334,24 @@ class _DelimitedText:
         """
         if self._line_numbers is not None or not self._quoted:
             return False
-        width, delimiter = len(self.dialect.first_row), self.dialect.delimiter.encode()
+        width = self.width
         whole = [line for line in bytes(memoryview(self.body)).splitlines() if line.strip()]
-        if delimiter == b"\t" and all(line.count(delimiter) == width - 1 for line in whole):
+        if self.delimiter == "\t" and all(line.count(b"\t") == width - 1 for line in whole):
             self._quoted = False
             return True
         rows, numbers, bad = [], [], []
-        least = width - self.dialect.n_without_cells
+        least = width - self.n_without_cells
         for number, row in self._numbered_rows():
             if len(row) == width or len(row) == least:
                 rows.append([*row, *[""] * (width - len(row))])
                 numbers.append(number)
             else:
                 bad.append(number)
-        allowed = self._bad_rows(len(rows) + len(bad)) if self._bad_rows is not None else 0
+        allowed = self.bad_rows(len(rows) + len(bad)) if self.bad_rows is not None else 0
         if len(bad) > allowed or (not bad and least == width):
             return False
         stream = io.StringIO()
-        csv.writer(stream, delimiter=self.dialect.delimiter, lineterminator="\n").writerows(rows)
+        csv.writer(stream, delimiter=self.delimiter, lineterminator="\n").writerows(rows)
         self.body = pa.py_buffer(stream.getvalue().encode("utf-8"))
         self.bad_lines.extend(bad)
         self._line_numbers = numbers
@@ -182,134 +362,95 @@ class _DelimitedText:
         text = io.TextIOWrapper(
             io.BytesIO(memoryview(self.body)), encoding="utf-8", errors="replace", newline=""
         )
-        line = 1 + len(bytes(memoryview(self.source.content)[: self.dialect.start]).splitlines())
-        delimiter = self.dialect.delimiter
-        reader = csv.reader(text, delimiter=delimiter)
+        reader = csv.reader(text, delimiter=self.delimiter)
         if not self._quoted:
-            reader = csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        first = line
+            reader = csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+        line = self.first_line
         try:
             for row in reader:
                 if row:
                     yield line, row
-                line = first + reader.line_num
+                line = self.first_line + reader.line_num
         except csv.Error:
-            raise _stray(self.source.name, line) from None
+            raise self._stray(line) from None
 
     def _refuse_ragged(self) -> None:
-        width = len(self.dialect.first_row)
         for line, row in self._numbered_rows():
-            if len(row) != width:
+            if len(row) != self.width:
                 n_columns = "1 column" if len(row) == 1 else f"{len(row)} columns"
                 raise InputError(
                     f"{self.source.name}, line {line}: {n_columns} where the first row has "
-                    f"{width}; quote cells that hold the delimiter, set --delimiter, or leave "
+                    f"{self.width}; quote cells that hold the delimiter, set --delimiter, or leave "
                     "such rows out with --max-bad-rows 1%"
                 )
 
+    def _stray(self, line: int) -> InputError:
+        return InputError(
+            f"{self.source.name}, line {line}: a quote opens in this row and does not close, or "
+            'text follows the one that closes; remove it, or double quotes within a cell ("")'
+        )
 
-def _read_csv(body: Buffer, names: list[str], parse: Any, convert: Any) -> Any:
-    block = BLOCK_BYTES
-    pool = pa.system_memory_pool() if body.size < SMALL_BYTES else pa.default_memory_pool()
-    while True:
-        read = arrow_csv.ReadOptions(column_names=names, block_size=block)
-        try:
-            return arrow_csv.read_csv(pa.BufferReader(body), read, parse, convert, pool)
-        except pa.ArrowInvalid as error:
-            # A row longer than a block: rare, so blocks grow only when it happens.
-            if "straddling" not in str(error) or block >= min(body.size, LARGEST_BLOCK):
-                raise
-            block = min(block * 16, LARGEST_BLOCK)
+    def _check_quotes(self) -> None:
+        """Raise an InputError with the line of the first quote that cannot be meant."""
+        data = np.frombuffer(self.body, dtype=np.uint8)
+        quotes = np.flatnonzero(data == ord('"'))
+        ends = np.frombuffer(f"{self.delimiter}\r\n".encode(), dtype=np.uint8)
+        opening, closing = quotes[: len(quotes) // 2 * 2 : 2], quotes[1::2]
+        doubled = closing[:-1] + 1 == opening[1:]  # closes and opens again: a quote within the cell
+        starts = opening[np.append(True, ~doubled)[: len(opening)]]
+        stops = closing[np.append(~doubled, True)[: len(closing)]]
+        starts_well = (starts == 0) | np.isin(data[starts - 1], ends)
+        stops_well = (stops == len(data) - 1) | np.isin(data[(stops + 1) % len(data)], ends)
+        if len(quotes) % 2 or not (starts_well.all() and stops_well.all()):
+            starts, stops = self._quoted_cells(bytes(ends))
+        if self.source.quotes_span_lines or self._line_numbers is not None:
+            return
+        breaks = np.flatnonzero(data == ord("\n"))
+        before = np.searchsorted(breaks, starts)
+        n_breaks = np.searchsorted(breaks, stops) - before
+        cells = np.flatnonzero(n_breaks)
+        if not len(cells):
+            return
+        swallowing = cells[n_breaks[cells] > MOST_BREAKS].tolist()
+        if not swallowing:
+            edges = np.concatenate([[-1], breaks, [len(data)]])
+            delimiters = np.flatnonzero(data == ord(self.delimiter))
+            n_delimiters = np.diff(np.searchsorted(delimiters, edges))
+            n_quotes = np.diff(np.searchsorted(quotes, edges))  # by line of the body
+            for at in cells:
+                lines = slice(before[at], before[at] + n_breaks[at] + 1)
+                if (n_delimiters[lines] == self.width - 1).all() and n_quotes[lines].sum() == 2:
+                    swallowing.append(at)
+            # Texts of several lines look like rows now and then; stray quotes do so each time.
+            if 2 * len(swallowing) <= len(cells):
+                return
+        line, n_rows = self.first_line + int(before[swallowing[0]]), int(n_breaks[swallowing[0]])
+        raise InputError(
+            f"{self.source.name}, line {line}: a quote opens here and closes below, which would "
+            f"swallow rows ({n_rows:,}); remove the stray quotes, or say --quotes-span-lines if "
+            "this is one cell"
+        )
+
+    def _quoted_cells(self, ends: bytes) -> tuple[Positions, Positions]:
+        """Return where quoted cells start and stop if a quote may stand within text (5" wide)."""
+        text = memoryview(self.body).cast("B")  # Arrow says signed bytes
+        opening = re.compile(rb"(?:\A|(?<=[" + re.escape(ends) + rb']))"')
+        cell = re.compile(rb'"[^"]*(?:""[^"]*)*"')
+        starts, stops, at = [], [], 0
+        while found := opening.search(text, at):
+            whole = cell.match(text, found.start())
+            at = whole.end() if whole else found.start()
+            if whole is None or (at < len(text) and text[at] not in ends):
+                raise self._stray(self.first_line + bytes(text[:at]).count(b"\n"))
+            starts.append(found.start())
+            stops.append(at - 1)
+        return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)
 
 
-def _single_spaces(body: Buffer) -> Buffer:
+def _single_spaces(data: bytes) -> bytes:
     """Runs of spaces and tabs as single spaces: pyarrow splits at every one of them."""
-    data = bytes(memoryview(body))
     if b'"' in data:  # what is quoted stays as it is
         data = re.sub(rb'"[^"\n]*"|[ \t]+', lambda m: m[0] if m[0][:1] == b'"' else b" ", data)
-        return pa.py_buffer(re.sub(rb"(?m)^ | (?=\r?$)", b"", data))
-    data = data.replace(b"\t", b" ")
-    if b"  " in data or b"\n " in data or b" \n" in data or b" \r" in data or data[:1] == b" ":
-        data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb" +", b" ", data))
-    return pa.py_buffer(data.rstrip(b" "))
-
-
-def _stray(name: str, line: int) -> InputError:
-    return InputError(
-        f"{name}, line {line}: a quote opens in this row and does not close, or text follows the "
-        'one that closes; remove it, or double quotes within a cell ("")'
-    )
-
-
-def _positions(data: Any, byte: int) -> Positions:
-    found = [
-        np.flatnonzero(data[start : start + CHUNK] == byte) + start
-        for start in range(0, len(data), CHUNK)
-    ]
-    return np.concatenate(found) if found else np.array([], dtype=np.int64)
-
-
-def _check_quotes(
-    name: str, body: Buffer, delimiter: str, first_line: int, width: int, spanning: bool
-) -> None:
-    """Raise an InputError with the line of the first quote that cannot be meant.
-
-    `first_line` is the number of the body's first line, `width` how many columns its rows have,
-    `spanning` that the user knows of cells with many lines.
-    """
-    data = np.frombuffer(body, dtype=np.uint8)
-    quotes = _positions(data, ord('"'))
-    ends = np.frombuffer(f"{delimiter}\r\n".encode(), dtype=np.uint8)
-    opening, closing = quotes[: len(quotes) // 2 * 2 : 2], quotes[1::2]
-    doubled = closing[:-1] + 1 == opening[1:]  # closes and opens again: a quote within the cell
-    starts = opening[np.append(True, ~doubled)[: len(opening)]]
-    stops = closing[np.append(~doubled, True)[: len(closing)]]
-    is_first, is_last = starts == 0, stops == len(data) - 1
-    starts_well = is_first | np.isin(data[starts - 1], ends)
-    stops_well = is_last | np.isin(data[(stops + 1) % len(data)], ends)
-    if len(quotes) % 2 or not (starts_well.all() and stops_well.all()):
-        starts, stops = _scanned(name, body, bytes(ends), first_line)
-    if spanning:
-        return
-    breaks = _positions(data, ord("\n"))
-    before = np.searchsorted(breaks, starts)
-    n_breaks = np.searchsorted(breaks, stops) - before
-    cells = np.flatnonzero(n_breaks)
-    if not len(cells):
-        return
-    swallowing = cells[n_breaks[cells] > MOST_BREAKS].tolist()
-    if not swallowing:
-        edges = np.concatenate([[-1], breaks, [len(data)]])
-        n_delimiters = np.diff(np.searchsorted(_positions(data, ord(delimiter)), edges))
-        n_quotes = np.diff(np.searchsorted(quotes, edges))  # by line of the body
-        for at in cells:
-            lines = slice(before[at], before[at] + n_breaks[at] + 1)
-            if (n_delimiters[lines] == width - 1).all() and n_quotes[lines].sum() == 2:
-                swallowing.append(at)
-        # Texts of several lines look like rows now and then; stray quotes do so each time.
-        if 2 * len(swallowing) <= len(cells):
-            return
-    n_rows = int(n_breaks[swallowing[0]])
-    raise InputError(
-        f"{name}, line {first_line + int(before[swallowing[0]])}: a quote opens here and closes "
-        f"below, which would swallow rows ({n_rows:,}); remove the stray quotes, or say "
-        "--quotes-span-lines if this is one cell"
-    )
-
-
-def _scanned(name: str, body: Buffer, ends: bytes, first_line: int) -> tuple[Positions, Positions]:
-    """Return quoted cells where a quote may also stand within plain text (5" wide): one by one."""
-    text = memoryview(body).cast("B")  # Arrow says signed bytes
-    opening = re.compile(rb"(?:\A|(?<=[" + re.escape(ends) + rb']))"')
-    cell = re.compile(rb'"[^"]*(?:""[^"]*)*"')
-    starts, stops, at = [], [], 0
-    while found := opening.search(text, at):
-        whole = cell.match(text, found.start())
-        if whole is None:
-            raise _stray(name, first_line + bytes(text[: found.start()]).count(b"\n"))
-        at = whole.end()
-        if at < len(text) and text[at] not in ends:
-            raise _stray(name, first_line + bytes(text[:at]).count(b"\n"))
-        starts.append(found.start())
-        stops.append(at - 1)
-    return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)
+    else:
+        data = re.sub(rb" +", b" ", data.replace(b"\t", b" "))
+    return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", data)

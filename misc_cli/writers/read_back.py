@@ -12,9 +12,8 @@ from misc_cli.data.encode import trimmed
 from misc_cli.data.types import Floats, LabelTable, WorkerTable
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import read_columns
-from misc_cli.readers.dialect import sniff
-from misc_cli.readers.formats import detect, open_records
-from misc_cli.readers.source import Source, open_source, refuse_odd_bytes
+from misc_cli.readers.document import open_document
+from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.vocabulary import SYNONYMS
 
 CONFIDENCE = "confidence"
@@ -68,14 +67,10 @@ def read_workers(path: str) -> WorkerTable:
 
 def _names(source: Source) -> list[str]:
     """Return the names of the columns, if the format has a header."""
-    format_name = detect(source)
-    if format_name == "parquet":
-        return open_records(source, format_name).names
-    if format_name not in ("csv", "tsv"):
+    document = open_document(source, synonyms=WANTED)
+    if document.records is not None or document.table.header is False:
         return []
-    refuse_odd_bytes(source, is_table=True)
-    dialect = sniff(source.content, WANTED)
-    return [name.strip() for name in dialect.first_row] if dialect.header else []
+    return document.names
 
 
 def _numbers(source: Source, name: str, column: Any, most: float = 1.0) -> Floats:

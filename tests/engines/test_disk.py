@@ -278,7 +278,7 @@ def test_what_is_for_one_machine_says_so(
     [
         ('worker,item,label\nann,i1,"yes\nbob,i2,no\n', "quote"),
         ("worker,item,label\nann,i1,yes\nbob,i2\n", "line 3: 2 columns"),
-        (f"worker,item,label\n{FINE}bob,i2\n", "Expected 3 columns"),
+        (f"worker,item,label\n{FINE}bob,i2\n", "line 102: 2 columns"),
         (f"worker,item,label\n{FINE},i2,no\n", "row 101: a label without its worker"),
         (f'worker,item,label\n{FINE}ann,i2,"no\n', "quote"),
         (f"worker,item,label\n{FINE}ann,i2,n\0\n", "NUL"),

@@ -24,10 +24,10 @@ def triplets(address: str, **options: Any) -> list[tuple[str, str, str]]:
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def test_a_duckdb_file_is_called_what_it_is(tmp_path: Path) -> None:
+def test_a_duckdb_file_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     path.write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 600)
-    with pytest.raises(InputError, match=r"a DuckDB database; .*write it as CSV or Parquet"):
+    with pytest.raises(InputError, match=r"no plain text; .*write it as CSV or Parquet"):
         triplets(str(path))
 
 

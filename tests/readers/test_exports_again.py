@@ -125,8 +125,6 @@ def test_json_whatever_its_suffix(tmp_path: Path) -> None:
     records = [{"worker": w, "item": i, "label": c} for w, i, c in ANSWERS]
     assert triplets(export(tmp_path, lines(records), "json")) == RIGHT
     assert triplets(export(tmp_path, json.dumps({"data": records}, indent=1), "jsonl")) == RIGHT
-    rows = [["worker", "item", "label"], *ANSWERS]
-    assert triplets(export(tmp_path, json.dumps(rows), "json")) == RIGHT
 
 
 def table(rows: Iterable[Iterable[Any]]) -> str:
