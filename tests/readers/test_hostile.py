@@ -137,7 +137,7 @@ def test_what_never_ends_has_a_limit(packed: bool, capfd: pytest.CaptureFixture[
         with gzip.open(name, "wb") as stream:
             stream.write(PLAIN.encode() + b"w1,i1,x\n" * 2_000_000)
     assert run(["aggregate", name, "-p", "max-input=8M"]) == 2
-    assert "raise -p max-input" in capfd.readouterr().err
+    assert "raise --max-input" in capfd.readouterr().err
     if packed:
         assert run(["aggregate", name, "-p", "max-input=20M", "--aggregator", "mv", "-q"]) == 0
 
