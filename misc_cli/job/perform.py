@@ -291,7 +291,7 @@ def _on_engine(
 ) -> QuestionRun:
     """Read the answers onto an engine, which `stack` closes."""
     from misc_cli.engines.partitioned import EncodingRules
-    from misc_cli.readers.checks import suspicions
+    from misc_cli.readers.checks import doubts
     from misc_cli.readers.chunks import batches, pieces_of
     from misc_cli.readers.known_labels import carried_gold
 
@@ -300,7 +300,7 @@ def _on_engine(
         raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
     read = stamps(piece.path for piece in pieces)
     for first in islice(batches(pieces[0]), 1):
-        for told in suspicions(first.answers):
+        for told in doubts(first.answers):
             warnings.warn(f"{first.answers.name}: {told}", MiscWarning, stacklevel=2)
     if request.gold == AUTO:
         known["gold"] = carried_gold(pieces)

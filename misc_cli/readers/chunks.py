@@ -25,7 +25,6 @@ from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import checks
 from misc_cli.readers.addresses import PACKED_SUFFIXES, STORES, expand, redact, scheme_of
-from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.document import Document, encoded
 from misc_cli.readers.options import ReadOptions
@@ -298,8 +297,7 @@ def _laid_out(document: Document, options: ReadOptions) -> Piece:
         raise _not_streamed(document.name, "some of its rows are to be set aside by their status")
     question, _ = counting_rows(document, question, options)
     if len(question):
-        told = read_as(dict(question.columns), {})
-        checks.refuse(document.name, checks.oddities(question, options, document), options, told)
+        checks.refuse(question, options, document)
     layout = reading.layout
     if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
         raise _not_streamed(document.name, "its items or workers are no single column")

@@ -80,11 +80,16 @@ def read_questions(
     results = [joined_tables(name, files) for name, files in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
-        checks.refuse_alone(result.answers, options)
-        for told in (
-            *checks.spelling_doubts(result.answers.label),
-            *checks.suspicions(result.answers),
-        ):
+        answers, is_named = result.answers, options.worker_col or options.worker_from
+        is_alone = len(answers.worker.dictionary) == 1 and len(answers) >= 2 * checks.FEW
+        is_alone = is_alone and len(answers.item.unique()) == len(answers)
+        if is_alone and not (is_named or options.allow_odd):
+            raise InputError(
+                f"{answers.name}: one worker, and one answer to each of {len(answers):,} items: "
+                "there is nothing to vote on; give the other workers' answers, or name the worker "
+                "with --worker-col"
+            )
+        for told in checks.doubts(answers):
             warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
     return results
 
@@ -106,8 +111,7 @@ def read_source(source: Source, options: ReadOptions, *, each: bool = False) -> 
     found = []
     for question in pick(name, view, opened.reading, options, each=each):
         cleaned, aside = opened.clean(question, options)
-        told = read_as(dict(cleaned.columns), {})
-        checks.refuse(name, checks.oddities(cleaned, options, view), options, told)
+        checks.refuse(cleaned, options, view)
         found.append(opened.table(newest_last(cleaned, view), aside, options))
     return found
 

@@ -15,30 +15,6 @@ def names_in(text: str) -> set[str]:
     return set(text.split())
 
 
-_WORKER_WORDS = """
-bearbeiter annotierer kodierer codierer bewerter gutachter nutzer benutzer teilnehmer mitarbeiter
-annotateur annotatrice évaluateur évaluatrice codeur utilisateur travailleur juge relecteur
-anotador evaluador codificador trabajador usuario participante juez revisor etiquetador
-avaliador trabalhador usuário utilizador annotatore valutatore codificatore utente giudice
-beoordelaar gebruiker medewerker разметчик аннотатор исполнитель пользователь оценщик
-作業者 ワーカー アノテーター アノテータ 評価者 回答者 ユーザー
-标注员 标注者 标注人 用户 评分者 작업자 라벨러 평가자
-"""
-_ITEM_WORDS = """
-bild objekt dokument beitrag aufgabe gegenstand beispiel datei élément tâche exemple objet fichier
-imagen elemento documento tarea ejemplo objeto archivo ítem imagem tarefa exemplo arquivo
-immagine compito esempio oggetto afbeelding taak объект задание изображение документ картинка
-画像 項目 アイテム タスク 文書 图片 图像 任务 样本 条目 文档 항목 이미지 문항
-"""
-_TEXTS = """
-satz texte phrase texto frase testo zin текст предложение 文 テキスト 文章 文本 句子 텍스트 문장
-"""
-_LABEL_WORDS = """
-bewertung klasse kategorie antwort urteil einstufung étiquette catégorie classe réponse jugement
-etiqueta categoría clase respuesta valoración calificación rótulo categoria resposta avaliação
-etichetta risposta valutazione giudizio categorie antwoord beoordeling метка класс категория ответ
-оценка ラベル 回答 分類 カテゴリ カテゴリー 評価 判定 标签 类别 分类 答案 라벨 레이블 답변 범주
-"""
 # The first column of a form's responses, and the one that says who answered.
 TIMES = names_in("""
 timestamp zeitstempel horodateur marcatemporal informazionicronologiche carimbodedata/hora
@@ -51,25 +27,15 @@ indirizzoemail endereçodeemail emailadres メールアドレス 电子邮件地
 """)
 
 
-def _words(text: str) -> set[str]:
-    """Return each word, also without its accents, as people without the right keyboard write it."""
-    return {form for word in text.split() for form in (word, _bare(word))}
-
-
-def _bare(word: str) -> str:
-    """é → e; only in Latin script, where an accent leaves the letter what it is."""
-    parts = unicodedata.normalize("NFD", word)
-    bare = "".join(part for part in parts if not unicodedata.combining(part))
-    return bare if bare.isascii() else word
-
-
-def _ids(words: set[str]) -> set[str]:
-    return {form for word in words for form in (f"{word}id", f"id{word}")}
-
-
 ROLES = ("worker", "item", "label")
 
-_WORKERS = """
+
+def _tiers(text: str) -> list[set[str]]:
+    return [names_in(line) for line in text.strip().splitlines()]
+
+
+SYNONYMS = {
+    "worker": _tiers("""
 worker
 workerid assignmentworkerid !amtworkerids amtworkerids amtworkerid
 annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
@@ -84,8 +50,8 @@ submitterid
 submittedby submitter submittername
 model modelname modelid llm llmname judgemodel labelingfunction labellingfunction
 subject subjectid
-"""
-_ITEMS = """
+"""),
+    "item": _tiers("""
 item
 itemid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
@@ -97,34 +63,19 @@ filepath photourl audiofile videofile
 stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
 stimulus utterance clip video audio passage paragraph snippet article abstract
 patientid frameid caseid patient frame case specimen slide
-"""
-_LABELS = """
+"""),
+    "label": _tiers("""
 label
 answer response annotation judgment judgement choice rating
 value val class category orig verdict vote decision score grade
 labelname classname
 prediction predictedlabel predictedclass modelanswer modeloutput output
-"""
-
+"""),
+}
 # A file of known labels speaks of truth, and its bare `id` can only be the item's.
-_TRUE_LABELS = (
+TRUE_LABELS = _tiers(
     "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer"
 )
-
-
-def _tiers(text: str) -> list[set[str]]:
-    return [names_in(line) for line in text.strip().splitlines()]
-
-
-# Names in other languages than English come last.
-FOREIGN = {
-    "worker": [_words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))],
-    "item": [_ids(_words(_ITEM_WORDS + _TEXTS)), _words(_ITEM_WORDS), _words(_TEXTS)],
-    "label": [_words(_LABEL_WORDS)],
-}
-_ENGLISH = {"worker": _WORKERS, "item": _ITEMS, "label": _LABELS}
-SYNONYMS = {role: [*_tiers(_ENGLISH[role]), *FOREIGN[role]] for role in ROLES}
-TRUE_LABELS = _tiers(_TRUE_LABELS)
 
 # Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
 _PREFIXED = {

@@ -84,24 +84,6 @@ def test_places_of_items_are_no_boxes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header",
-    [
-        "Bearbeiter;Bild;Bewertung",
-        "作業者;画像;ラベル",
-        "anotador;imagen;etiqueta",
-        "annotateur;élément;étiquette",
-        "annotateur;e\u0301le\u0301ment;étiquette",  # as a Mac writes accents
-        "annotateur;element;etiquette",
-        "évaluateur;texte_id;catégorie",
-        "разметчик;задание;метка",
-        "标注员;图片;标签",
-    ],
-)
-def test_headers_in_other_languages(tmp_path: Path, header: str) -> None:
-    assert triplets(written(tmp_path, header, ANSWERS, ";")) == sorted(ANSWERS)
-
-
-@pytest.mark.parametrize(
     ("header", "more"),
     [
         ("worker,site_id,label,lat,lon", (50.1, 8.2)),

@@ -196,14 +196,6 @@ def test_classes_that_may_be_one_are_named(tmp_path: Path, label: str, message: 
         assert len(triplets(path)) == len(ANSWERS) + 1
 
 
-def test_one_number_in_two_spellings_is_named(tmp_path: Path) -> None:
-    marks = [(w, i, "1" if label == "cat" else "2") for w, i, label in ANSWERS]
-    path = written(tmp_path, "worker,item,label", [*marks, ("zoe", "0.jpg", "1.0")])
-    with pytest.warns(MiscWarning, match=r"'1' and '1.0' are .* --rename 1.0=1 makes it one"):
-        triplets(path)
-    assert ("zoe", "0.jpg", "1") in triplets(path, rename=("1.0=1",))
-
-
 def test_what_programs_write_for_nothing_is_no_answer(tmp_path: Path) -> None:
     rows = [*ANSWERS, ("zoe", "0.jpg", "NaN"), ("zoe", "1.jpg", "<NA>")]
     path = written(tmp_path, "worker,item,label", rows)
