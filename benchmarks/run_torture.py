@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from torture import every, moments, mutants, nights, option_tries, places, strangers
 from torture.harness import Tally, load
 
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.selection.worker_pool import Deadline, run_all
 
 Section = Callable[[], Tally]
@@ -71,13 +71,13 @@ def main() -> None:
 
     def tally_of(name: str) -> Tally:
         started = time.monotonic()
-        with thread_limit(2):
+        with limits(2):
             tally = chosen[name]()
         tally.seconds = time.monotonic() - started
         return tally
 
     done: list[Tally] = []
-    with thread_limit(2):
+    with limits(2):
         found = run_all(tally_of, names, deadline=Deadline(None), parallel=True)
         done = list(found)
     for name, tally in zip(names, done, strict=True):

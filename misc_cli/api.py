@@ -34,7 +34,7 @@ from misc_cli.arguments import ReadOptions as ReadOptions
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode_known, text_frame
 from misc_cli.data.parameters import check, parameters_of
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 from misc_cli.readers import options as readers
@@ -201,7 +201,7 @@ def compare(
     from misc_cli.selection.compare import Dataset, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
 
-    with session(processes), thread_limit(threads):
+    with session(processes), limits(threads):
         options = replace(reading or readers.ReadOptions(), duplicates=duplicates)
         rules = Settings(
             preset=preset,

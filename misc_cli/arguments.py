@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from misc_cli.data.encode import plain, text_frame, trimmed
-from misc_cli.data.resources import processes as may_use_processes
+from misc_cli.data.resources import limits
 from misc_cli.data.types import (
     Aggregator,
     Answers,
@@ -257,7 +257,7 @@ def session(processes: bool = False) -> Iterator[list[str]]:
         in_python(),
         warnings.catch_warnings(record=True) as caught,
         threadpool_limits(1, "blas"),
-        may_use_processes(processes),
+        limits(processes=processes),
     ):
         warnings.simplefilter("always", MiscWarning)
         yield said

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from misc_cli.data.encode import Counts
 from misc_cli.data.parameters import AUTO
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
 from misc_cli.engines.local import LocalEngine
@@ -300,7 +300,7 @@ def _each(one: Callable[[Any], Any]) -> Callable[[Batches], Batches]:
 
     def task(batches: Batches) -> Batches:
         for first, blob in _cells(batches):
-            with thread_limit(1):
+            with limits(1):
                 yield _cell(first, one(pickle.loads(blob)))
 
     return task

@@ -399,9 +399,7 @@ def test_the_python_functions_start_no_process_unless_asked(
     from misc_cli.data import resources
 
     asked = []
-    monkeypatch.setattr(
-        pipeline, "run", lambda *_, **__: asked.append(resources.may_start_processes())
-    )
+    monkeypatch.setattr(pipeline, "run", lambda *_, **__: asked.append(resources.PROCESSES.get()))
     frame = pd.DataFrame({"worker": ["a"], "item": ["1"], "label": ["x"]})
     aggregate(frame, aggregator="mv")
     aggregate(frame, aggregator="mv", processes=True)

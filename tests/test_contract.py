@@ -19,7 +19,7 @@ from misc_cli import registry
 from misc_cli.completers.completion_loop import run_loop
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import Answers, Codes, Iteration, Labels
 from misc_cli.data.votes import LabelTensor, SparseVotes
 from misc_cli.engines.local import MemoryEngine
@@ -126,7 +126,7 @@ def test_the_same_call_gives_the_same_bytes_on_any_number_of_threads(
     method = create_quick(name, preset)
     results = []
     for threads in (1, 3, 1):
-        with thread_limit(threads):
+        with limits(threads):
             found = method(crowd()[0])
             arrays = (found.posteriors, found.confusions, found.class_prior)
             results.append((*(array.tobytes() for array in arrays), found.objective))

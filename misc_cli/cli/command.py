@@ -183,9 +183,9 @@ class Command(click.Command):
             from misc_cli.writers.output_paths import protect
 
             protect([config.name])
-        from misc_cli.data.resources import processes
+        from misc_cli.data.resources import limits
 
-        with processes(True):
+        with limits(processes=True):
             return super().invoke(ctx)
 
     def records(self, ctx: click.Context, *, brief: bool) -> dict[str, list[tuple[str, str]]]:

@@ -78,7 +78,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.data.holdout import fold_plan
-    from misc_cli.data.resources import thread_limit
+    from misc_cli.data.resources import limits
     from misc_cli.job.datasets import find_datasets
     from misc_cli.selection.compare import compare, compare_datasets
 
@@ -89,7 +89,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     reading = options.read_options_from(parameters)
     rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
     asked = {name: parameters[name] for name in ("seed", "time_budget")}
-    with console.watching(), thread_limit(parameters["threads"]):
+    with console.watching(), limits(parameters["threads"]):
         files = find_datasets(sources, as_one=parameters["as_one"], truth=truth)
         datasets = [one.read(reading, rules) for one in files]
         if len(datasets) > 1:
@@ -206,14 +206,14 @@ def reproduce(**parameters: Any) -> None:
     user without truth gets (misc compare shows that).
     """
     from misc_cli.cli.console import Console
-    from misc_cli.data.resources import thread_limit
+    from misc_cli.data.resources import limits
     from misc_cli.paper import table
 
     console = Console(**parameters)
     place = tables.place_of(parameters["output"], [], *FILES[:-1])
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
     folder = None if parameters["from"] is None else Path(parameters["from"])
-    with console.watching(), thread_limit(parameters["threads"]):
+    with console.watching(), limits(parameters["threads"]):
         told = console.steps(len({cell.dataset for cell in cells}))
         ours = table.reproduce(cells, folder, told).cells()
     paper = table.paper_table()

@@ -79,7 +79,7 @@ def encode(
         item, items = _drop_unused(item, items)
     label, classes, ordered = order_classes(label, classes, class_order)
     shape = (len(items), len(workers), len(classes))
-    keys, contested, n_repeats = _votes(worker, item, label, shape, duplicates)
+    matrix, contested, n_repeats = _votes(worker, item, label, shape, duplicates)
     if len(contested) and duplicates == "error":
         at_item, at_worker = divmod(int(contested[0]), len(workers))
         many = "" if len(contested) == 1 else f" ({len(contested):,} such pairs)"
@@ -87,7 +87,7 @@ def encode(
             f"{where}worker {workers[at_worker].as_py()!r} gave different labels to item "
             f"{items[at_item].as_py()!r}{many}; choose --duplicates last, first or all"
         )
-    votes = SparseVotes(_matrix(keys, shape), shape[1], shape[2])
+    votes = SparseVotes(matrix, shape[1], shape[2])
     counts = Counts(len(kept), n_empty, n_repeats, len(contested))
     return Encoding(Labels(votes, workers, items, classes, ordered), counts)
 
@@ -170,30 +170,22 @@ def _factorize(column: Any) -> tuple[Codes, Names]:
         array = array.cast(pa.string()).dictionary_encode()
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    vocabulary, remap = _vocabulary(array.dictionary.cast(pa.string()))
+    names = array.dictionary.cast(pa.string())
+    texts = pc.utf8_trim_whitespace(names)
+    remap = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one serves null codes
+    if texts.equals(names) and not (names.null_count or pc.any(pc.equal(names, "")).as_py()):
+        order = pc.sort_indices(names)
+        vocabulary = names.take(order)
+        remap[order.to_numpy()] = np.arange(len(names), dtype=np.int32)
+    else:
+        unique = pc.unique(texts)
+        unique = unique.filter(pc.and_(pc.is_valid(unique), pc.not_equal(unique, "")))
+        vocabulary = unique.take(pc.sort_indices(unique))
+        remap[:-1] = pc.fill_null(pc.index_in(texts, vocabulary), -1).to_numpy(zero_copy_only=False)
     indices = array.indices
     if indices.null_count:
         indices = pc.fill_null(indices, len(remap) - 1)
     return _drop_unused(np.take(remap, indices.to_numpy()), vocabulary)
-
-
-def _vocabulary(names: Names) -> tuple[Names, Codes]:
-    """Return trimmed names in byte order, and the new position of each old one.
-
-    Positions are -1 for empty names; one more -1 at the end serves null codes.
-    """
-    trimmed = pc.utf8_trim_whitespace(names)
-    if trimmed.equals(names) and not (names.null_count or pc.any(pc.equal(names, "")).as_py()):
-        order = pc.sort_indices(names)
-        remap = np.empty(len(names) + 1, dtype=np.int32)
-        remap[order.to_numpy()] = np.arange(len(names), dtype=np.int32)
-        remap[-1] = -1
-        return names.take(order), remap
-    unique = pc.unique(trimmed)
-    unique = unique.filter(pc.and_(pc.is_valid(unique), pc.not_equal(unique, "")))
-    vocabulary = unique.take(pc.sort_indices(unique))
-    found = pc.fill_null(pc.index_in(trimmed, vocabulary), -1).to_numpy(zero_copy_only=False)
-    return vocabulary, np.append(found, -1).astype(np.int32)
 
 
 def _drop_unused(codes: Codes, vocabulary: Names) -> tuple[Codes, Names]:
@@ -247,11 +239,11 @@ def _votes(
     label: Codes,
     shape: tuple[int, int, int],
     duplicates: str,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Return sorted distinct keys (item · n_workers + worker) · n_classes + class, one per vote.
+) -> tuple[sp.csr_array, npt.NDArray[np.int64], int]:
+    """Return the votes as a CSR matrix, the contested pairs, and the number of repeated votes.
 
-    Also return the pairs item · n_workers + worker with more than one label, and the number of
-    repeated votes. Sorting packed integers is several times faster than sorting by three columns.
+    A pair is item · n_workers + worker, contested if it has more than one label. Votes are sorted
+    as packed integers, pair · n_classes + class: several times faster than by three columns.
     """
     n_items, n_workers, n_classes = shape
     if n_items * n_workers * n_classes >= 2**62 or n_workers * n_classes >= 2**31:
@@ -270,25 +262,20 @@ def _votes(
     close = np.flatnonzero(steps < n_classes)
     close = close[keys[close] // n_classes == keys[close + 1] // n_classes]
     contested = np.unique(keys[close] // n_classes)
-    if len(contested) == 0 or duplicates in ("all", "error"):
-        return keys, contested, n_repeats
-    pairs = item.astype(np.int64) * n_workers + worker
-    rows = np.flatnonzero(np.isin(pairs, contested))
-    rows = rows[::-1] if duplicates == "last" else rows
-    _, first = np.unique(pairs[rows], return_index=True)
-    winners = rows[first]
-    chosen = pairs[winners] * n_classes + label[winners]
-    uncontested = keys[~np.isin(keys // n_classes, contested)]
-    return np.sort(np.concatenate([uncontested, chosen])), contested, n_repeats
-
-
-def _matrix(keys: npt.NDArray[np.int64], shape: tuple[int, int, int]) -> sp.csr_array:
-    """Return the CSR matrix of sorted keys; overwrites them, to spare a copy."""
-    n_items, n_workers, n_classes = shape
+    if len(contested) and duplicates in ("first", "last"):
+        pairs = item.astype(np.int64) * n_workers + worker
+        rows = np.flatnonzero(np.isin(pairs, contested))
+        rows = rows[::-1] if duplicates == "last" else rows
+        _, first = np.unique(pairs[rows], return_index=True)
+        winners = rows[first]
+        chosen = pairs[winners] * n_classes + label[winners]
+        uncontested = keys[~np.isin(keys // n_classes, contested)]
+        keys = np.sort(np.concatenate([uncontested, chosen]))
     n_columns = n_workers * n_classes
     index = np.int32 if len(keys) < 2**31 else np.int64
     starts = np.arange(n_items + 1, dtype=np.int64) * n_columns
     pointers = np.searchsorted(keys, starts).astype(index)
-    np.remainder(keys, n_columns, out=keys)
+    np.remainder(keys, n_columns, out=keys)  # in place, to spare a copy
     columns = keys.astype(index)
-    return sp.csr_array((np.ones(len(keys)), columns, pointers), shape=(n_items, n_columns))
+    csr = (np.ones(len(keys)), columns, pointers)
+    return sp.csr_array(csr, shape=(n_items, n_columns)), contested, n_repeats

@@ -7,7 +7,7 @@ import re
 import resource
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
@@ -20,46 +20,30 @@ Block = TypeVar("Block")
 MOST_THREADS = min(os.cpu_count() or 1, 8)
 
 # Context variables belong to the calling thread: calls that overlap may have different limits.
-_thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS)
-# Processes are off unless the caller allows them, as the command line does.
-_may_start: ContextVar[bool] = ContextVar("may_start_processes", default=False)
+# How many threads walk the blocks, and whether trials may start processes: off unless the caller
+# allows it, as the command line does.
+THREADS: ContextVar[int] = ContextVar("threads", default=MOST_THREADS)
+PROCESSES: ContextVar[bool] = ContextVar("processes", default=False)
 
 
 @contextmanager
-def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
-    before = variable.set(value)
+def limits(threads: int | None = None, processes: bool | None = None) -> Iterator[None]:
+    """Set the threads, and allow or forbid processes, within the block; no result depends on it."""
+    before = THREADS.set(threads or THREADS.get())
+    allowed = PROCESSES.set(PROCESSES.get() if processes is None else processes)
     try:
         yield
     finally:
-        variable.reset(before)
-
-
-def may_start_processes() -> bool:
-    """Return True if this call may start processes."""
-    return _may_start.get()
-
-
-def processes(allowed: bool) -> AbstractContextManager[None]:
-    """Allow or forbid processes for trials within the block; no result depends on it."""
-    return _within(_may_start, allowed)
-
-
-def threads() -> int:
-    """Return the number of threads that walk the blocks."""
-    return _thread_limit.get()
-
-
-def thread_limit(threads: int | None) -> AbstractContextManager[None]:
-    """Set the number of threads within the block; no result depends on it."""
-    return _within(_thread_limit, threads or _thread_limit.get())
+        THREADS.reset(before)
+        PROCESSES.reset(allowed)
 
 
 def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
     """Yield `kernel(block)` in block order, so that sums never depend on threads."""
-    if threads() == 1 or len(blocks) == 1:
+    if THREADS.get() == 1 or len(blocks) == 1:
         yield from map(kernel, blocks)
         return
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(THREADS.get()) as pool:
         yield from pool.map(kernel, blocks)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.data.encode import Counts, Encoding
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.engines.dask_workers import DaskWorkers, Say, connected
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
@@ -282,7 +282,7 @@ def _with_rows(
 def _sweep(share: LocalEngine, layers: list[Swept], kernel: bytes) -> Swept:
     """Return the new rows of a share, and its sums; a thread of the worker walks it."""
     new: dict[str, Array] = {}
-    with thread_limit(1):
+    with limits(1):
         sums = _with_rows(share, layers, new).sweep(pickle.loads(kernel))
     return new, pickle.dumps(sums, protocol=5)
 

@@ -20,7 +20,7 @@ from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
 from misc_cli.data.encode import distinct, encode, encode_known
 from misc_cli.data.parameters import AUTO, flag
-from misc_cli.data.resources import require_for, thread_limit
+from misc_cli.data.resources import limits, require_for
 from misc_cli.data.types import (
     Aggregator,
     Answers,
@@ -101,7 +101,7 @@ def run(
         engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and TRUTH in engine.arrays else None
     )
     recorder = Recorder(known, on_iteration)
-    with thread_limit(settings.threads):
+    with limits(settings.threads):
         with watch.stage("compare"):
             pairs = compare_workers(engine)
             counted: Engine = engine

@@ -23,7 +23,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from misc_cli import cleanup
-from misc_cli.data.resources import may_start_processes, thread_limit, threads
+from misc_cli.data.resources import PROCESSES, THREADS, limits
 from misc_cli.errors import MiscError, MiscWarning
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def run_all(
     """
     from multiprocessing import current_process, get_context
 
-    processes = min(threads(), len(tasks))
-    may_fork = may_start_processes() and sys.platform != "darwin"
+    processes = min(THREADS.get(), len(tasks))
+    may_fork = PROCESSES.get() and sys.platform != "darwin"
     # a daemon is a worker of somebody's `Pool` and may have no children
     if parallel and processes > 1 and may_fork and not current_process().daemon:
         children: dict[Connection, ForkProcess] = {}
@@ -181,7 +181,7 @@ def _work(function: Callable[[Any], Any], tasks: Sequence[Any], orders: Connecti
 
 def _answer(function: Callable[[Any], Any], task: Any) -> bytes:
     try:
-        with thread_limit(1):
+        with limits(1):
             return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         error.add_note(traceback.format_exc())

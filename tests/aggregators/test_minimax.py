@@ -26,7 +26,7 @@ from misc_cli.aggregators.minimax.newton import (
 )
 from misc_cli.data import resources
 from misc_cli.data.encode import encode
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import Answers, Floats, Iteration, Labels
 from misc_cli.errors import ConfigError
 from misc_cli.quality.evaluation import expected_error
@@ -254,7 +254,7 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
     structure = Ordinal(n_classes) if method.needs_order else Free(n_classes)
     parameters = structure.zeros(labels.n_items + 3 * labels.n_workers).size
     tracemalloc.start()
-    with thread_limit(1):
+    with limits(1):
         method(max_iter=1, tol=0)(labels)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

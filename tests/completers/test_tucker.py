@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from misc_cli.completers import tucker
 from misc_cli.completers.label_matrix import FactorCompletion, completed_matrix
 from misc_cli.completers.parameters import LRTC, Tucker, check_ranks, rule_of_thumb
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import Floats, Iteration
 from misc_cli.data.votes import LabelCodes, LabelTensor, Rows, SparseVotes
 from misc_cli.errors import ConfigError
@@ -158,7 +158,7 @@ def test_the_memory_that_it_asks_for_is_what_it_takes() -> None:
     Tucker((1, 1, 1))(random_tensor(3, 4, 2, seed=0))  # what the first call of all imports
     assert tensor.votes.blocks
     tracemalloc.start()
-    with thread_limit(1):  # each holds a block
+    with limits(1):  # each holds a block
         method(tensor)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

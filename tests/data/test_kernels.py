@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 from misc_cli import registry
 from misc_cli.data import votes
 from misc_cli.data.posteriors import normalise_scores
-from misc_cli.data.resources import map_in_order, thread_limit, threads
+from misc_cli.data.resources import THREADS, limits, map_in_order
 from misc_cli.data.types import Labels
 from misc_cli.data.votes import DenseVotes, SparseVotes
 
@@ -95,7 +95,7 @@ def test_class_totals_count_votes_and_no_thread_makes_what_blocks_share(
         np.testing.assert_array_equal(totals, by_worker.sum(axis=1))
         return set(vars(source)) == held
 
-    with thread_limit(1):  # the first block is the one that could have made something
+    with limits(1):  # the first block is the one that could have made something
         assert all(map_in_order(kernel, source.blocks))
 
 
@@ -105,22 +105,22 @@ def test_a_thread_limit_is_the_callers_alone() -> None:
     seen: dict[int, list[int]] = {3: [], 5: []}
 
     def call(limit: int) -> None:
-        with thread_limit(limit):
+        with limits(limit):
             both_inside.wait()
-            seen[limit].append(threads())
+            seen[limit].append(THREADS.get())
             if limit == 5:
                 first_left.wait(10)
-            seen[limit].append(threads())
+            seen[limit].append(THREADS.get())
         first_left.set()
 
-    before = threads()
+    before = THREADS.get()
     callers = [threading.Thread(target=call, args=(limit,)) for limit in seen]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
     assert seen == {3: [3, 3], 5: [5, 5]}
-    assert threads() == before
+    assert THREADS.get() == before
 
 
 @pytest.mark.parametrize("name", ["mv", "ds-em"])

@@ -13,7 +13,7 @@ from threading import Timer
 
 import pytest
 
-from misc_cli.data.resources import processes, thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.errors import MiscError
 from misc_cli.selection.worker_pool import Deadline, run_all
 from tests.conftest import REPO
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no 
 @pytest.fixture(autouse=True)
 def _asked_for() -> Iterator[None]:
     """As on the command line; the Python functions start no process unless asked."""
-    with processes(True):
+    with limits(processes=True):
         yield
 
 
 def run(
     function: Callable[[int], int], tasks: list[int], seconds: float | None = None
 ) -> list[int]:
-    with thread_limit(2):
+    with limits(2):
         return list(run_all(function, tasks, deadline=Deadline(seconds), parallel=True))
 
 
@@ -82,7 +82,7 @@ def test_a_child_killed_halfway_through_its_result_is_no_hang() -> None:
             Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
         return bytes(200_000_000 if task == 1 else 10)
 
-    with thread_limit(2):
+    with limits(2):
         results = run_all(large, [0, 1, 2, 3], deadline=Deadline(None), parallel=True)
         next(results)
         time.sleep(1.0)  # while nobody reads, the pipe is full
@@ -96,7 +96,7 @@ def test_the_deadline_holds_in_the_midst_of_a_large_result() -> None:
         return bytes(50_000_000)
 
     for seconds in (0.01, 0.05, 0.1, 0.15, 0.2):
-        with thread_limit(2):
+        with limits(2):
             found = run_all(large, [0] * 6, deadline=Deadline(seconds), parallel=True)
             assert all(len(result) == 50_000_000 for result in found)
     assert no_children()
@@ -151,13 +151,13 @@ def _inside_a_daemon() -> list[int]:
 
 ORPHANS = """
 import os, time
-from misc_cli.data.resources import processes
+from misc_cli.data.resources import limits
 from misc_cli.selection.worker_pool import Deadline, run_all
 
 def pid(task):
     return os.getpid()
 
-asked = processes(True)
+asked = limits(processes=True)
 asked.__enter__()
 for child in run_all(pid, [0, 1], deadline=Deadline(None), parallel=True):
     print(child, flush=True)
@@ -193,11 +193,11 @@ def _runs(pid: int) -> bool:
 SLOW_START = """
 import os, signal, sys, time
 from misc_cli.selection.worker_pool import Deadline, run_all
-from misc_cli.data.resources import processes, thread_limit
+from misc_cli.data.resources import limits
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 os.register_at_fork(after_in_child=lambda: time.sleep(1.0))
-with thread_limit(2), processes(True):
+with limits(2), limits(processes=True):
     print(list(run_all(abs, [1, 2], deadline=Deadline(0.3), parallel=True)))
 """
 

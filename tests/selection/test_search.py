@@ -11,7 +11,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.data.holdout import folds
-from misc_cli.data.resources import thread_limit
+from misc_cli.data.resources import limits
 from misc_cli.data.types import Answers
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import InputError, MiscWarning
@@ -63,7 +63,7 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     )
     found = []
     for threads in (1, 2):
-        with thread_limit(threads):
+        with limits(threads):
             found.append(search(MemoryEngine(labels), pure, completed[:3]))
     assert found[0].posteriors.tobytes() == found[1].posteriors.tobytes()
     selection = found[0].selection
