@@ -203,8 +203,7 @@ def fitted(member: Method, labels: Labels, whole: Trial | None = None) -> Trial:
     """Fit a member on these answers; `whole` is its fit without gold."""
     engine, before = MemoryEngine(labels), None if whole is None else whole.fitted
     found = fit(member, engine, ignore_iteration, None, before)
-    rows = {name: engine.whole(name) for name in (POSTERIORS, *found.detail_rows)}
-    return Trial(member, found, rows)
+    return Trial(member, found, engine.whole(POSTERIORS))
 
 
 def line(row: Row) -> str:

@@ -38,8 +38,7 @@ OUTPUT = options.table(
         "-o --output FILE": "Labels; beside it appear FILE's .diagnostics.jsonl and .run.json "
         "[default: stdout].",
         "--probabilities": "A column p_<class> per class.",
-        "--item-details": "Columns answers, tie, runner_up, entropy and what else the method "
-        "knows of items.",
+        "--item-details": "Columns answers, tie, runner_up, entropy, agreement and votes.",
         "--workers FILE": "Per worker: answers, accuracy, a verdict and its reason, confusions.",
         "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
         "the extra excel).",

@@ -76,14 +76,13 @@ class LoopResult:
 
     The confusions of `fitted` are those of the real workers on their own answers; `ranks` those
     the completer used, where it has a rule for them. In memory `initial` are the posteriors of the
-    pure result, and `completion` is that of the last pass.
+    pure result.
     """
 
     fitted: Fitted
     passes: int
     ranks: tuple[int, ...] | None = None
     initial: Floats | None = None
-    completion: Completion | None = None
 
 
 def run_loop(
@@ -117,7 +116,6 @@ def run_loop(
         passes=end.number,
         ranks=ranks,
         initial=initial,
-        completion=end.completion,
     )
 
 
@@ -208,8 +206,7 @@ def finish(
         # The completed columns are not the workers: these are judged by what they really answered.
         own = confusions_of(labels, here.whole(POSTERIORS), PSEUDO_ANSWERS)
         fitted = replace(found, confusions=own, predictor=None)
-    for name in (POSTERIORS, *fitted.detail_rows):
-        engine.arrays[name] = here.whole(name)
+    engine.arrays[POSTERIORS] = here.whole(POSTERIORS)
     return fitted
 
 

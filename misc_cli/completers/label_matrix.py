@@ -37,10 +37,6 @@ class FactorCompletion:
     items: Floats
     mixer: Floats
 
-    @property
-    def directions(self) -> Floats:
-        return self.workers
-
     @cached_property
     def slice(self) -> Floats:
         # contract with the slice's row first: (R2, K) instead of (n_items, R1, K)

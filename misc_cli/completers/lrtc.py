@@ -173,13 +173,9 @@ class ModeUnfolding:
 
 @dataclass(frozen=True)
 class LowRankCompletion:
-    """A completed tensor, low rank plus sparse; workers have no single direction."""
+    """A completed tensor, low rank plus sparse."""
 
     tensor: LowRankPlusSparse
-
-    @property
-    def directions(self) -> None:
-        return None
 
     @cached_property
     def slice(self) -> Floats:

@@ -182,7 +182,6 @@ class Fitted:
     stopped      stage → why its loop ended, a constant of `data.solver`; a vote has no loop
     own_workers  name → (n_workers, ...): parameters that a later fit of the same method starts from
     own_shared   name → such parameters that belong to no worker
-    detail_rows  names of the engine's rows that tell more of items, (n_block_items,) each
     predictor    the model's own forecast of answers, where all rows are in this process
     """
 
@@ -193,7 +192,6 @@ class Fitted:
     objective: float | None = None
     own_workers: Mapping[str, Floats] = field(default_factory=dict)
     own_shared: Mapping[str, Floats] = field(default_factory=dict)
-    detail_rows: tuple[str, ...] = ()
     predictor: Predictor | None = None
 
     @property
@@ -207,11 +205,9 @@ class Aggregation(Fitted):
     """The result of an aggregator that was called on labels.
 
     posteriors    (n_items, n_classes), rows sum to 1
-    item_details  name → (n_items,), for example the difficulty of mmce
     """
 
     posteriors: Floats
-    item_details: Mapping[str, Floats] = field(default_factory=dict)
 
     def predict(self, workers: Codes, items: Codes) -> Floats:
         """Return the model's forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""
@@ -243,14 +239,10 @@ class Completion(Protocol):
     """A completed label tensor, (n_workers + 1) × n_items × n_classes, never held as one array.
 
     slice        (n_items, n_classes): the completed last slice, real-valued
-    directions   (n_workers + 1, R), the slice's row last, if the completed labels of a worker
-                 depend only on the direction of its row; else None
     """
 
     @property
     def slice(self) -> Floats: ...
-    @property
-    def directions(self) -> Floats | None: ...
 
     def label_rows(self, rows: Rows) -> LabelCodes:
         """Return the argmax of each fibre of these items, (n_block_items, n_workers + 1)."""

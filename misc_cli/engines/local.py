@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -156,8 +155,8 @@ def solved(
     if isinstance(engine, MemoryEngine):
         if not hasattr(method, "solve"):
             found = method(engine.labels, on_iteration)
-            engine.arrays.update({POSTERIORS: found.posteriors, **found.item_details})
-            return replace(found, detail_rows=tuple(found.item_details))
+            engine.arrays[POSTERIORS] = found.posteriors
+            return found
         here, start = engine.with_labels(engine.labels), engine.labels.start
     fitted: Fitted
     if whole is not None and hasattr(method, "refit_subset"):
@@ -165,6 +164,5 @@ def solved(
     else:
         fitted = on_engines.solve(here, on_iteration, start)
     if isinstance(engine, MemoryEngine):
-        for name in (POSTERIORS, *fitted.detail_rows):
-            engine.arrays[name] = np.asarray(here.whole(name))
+        engine.arrays[POSTERIORS] = np.asarray(here.whole(POSTERIORS))
     return fitted

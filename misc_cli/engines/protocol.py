@@ -269,6 +269,5 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
     posteriors = engine.whole(POSTERIORS)
     if posteriors is None:
         raise MiscError("the posteriors are spread over files or machines: read them part by part")
-    details = {name: np.asarray(engine.whole(name)) for name in fitted.detail_rows}
-    own = {"posteriors": np.asarray(posteriors, dtype=np.float64), "item_details": details}
-    return Aggregation(**{**vars(fitted), **own})
+    posteriors = np.asarray(posteriors, dtype=np.float64)
+    return Aggregation(**{**vars(fitted), "posteriors": posteriors})

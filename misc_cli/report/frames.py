@@ -221,7 +221,7 @@ def item_frame(outcome: RunResult) -> pd.DataFrame:
         columns["right"] = np.where(truth >= 0, decision.label == truth, None)
     if labels.gold is not None:
         columns["gold"] = labels.gold >= 0
-    found = pd.DataFrame({**columns, **outcome.item_details})
+    found = pd.DataFrame(columns)
     return found.sort_values("confidence", kind="stable").reset_index(drop=True)
 
 

@@ -123,8 +123,7 @@ def run(
             if found.engine is not engine:  # bring the posteriors to the one with all answers
                 assert isinstance(engine, MemoryEngine)
                 assert isinstance(found.engine, MemoryEngine)
-                for name in (POSTERIORS, *found.detail_rows):
-                    engine.arrays[name] = found.engine.whole(name)
+                engine.arrays[POSTERIORS] = found.engine.whole(POSTERIORS)
                 found = replace(found, engine=engine)
             if counted is not engine:
                 judged = judged_by_all_answers(found.confusions, engine, pairs)
@@ -245,7 +244,7 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
         "passes": ended.passes,
         "stopped": ended.fitted.stopped["pass"],
     }
-    return FitResult.of(engine, ended.fitted, loop=record, completion=ended)
+    return FitResult.of(engine, ended.fitted, loop=record)
 
 
 def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -> FitResult:
@@ -266,9 +265,8 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         method = replace(method, completer=methods.completer, loop=loop)
     judged = gathered_engine(engine) if engine.n_votes < holdout.DRAWN_BY_NAME else engine
     in_place = judged is engine and not isinstance(engine, MemoryEngine)
-    kept = (POSTERIORS, *found.detail_rows) if in_place else ()  # trials change the rows
-    for name in kept:
-        engine.sweep(CopyRows(name, member_row(name)))
+    if in_place:  # trials change the rows
+        engine.sweep(CopyRows(POSTERIORS, member_row(POSTERIORS)))
     calibration = calibration_of(
         method,
         judged,
@@ -277,8 +275,8 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         judge_completion=judge_completion,
         on_iteration=on_iteration if in_place else ignore_iteration,
     )
-    for name in kept:
-        engine.sweep(CopyRows(member_row(name), name))
+    if in_place:
+        engine.sweep(CopyRows(member_row(POSTERIORS), POSTERIORS))
     return calibrated_by(found, calibration)
 
 

@@ -99,7 +99,7 @@ class RunResult:
     @cached_property
     def memory(self) -> MemoryEngine:
         """Return the engine, gathered into memory if it is not there already."""
-        return gathered_engine(self.engine, (POSTERIORS, *self.fit.detail_rows))
+        return gathered_engine(self.engine, (POSTERIORS,))
 
     @property
     def labels(self) -> Labels:
@@ -109,11 +109,6 @@ class RunResult:
     def posteriors(self) -> Floats:
         """Return the posteriors, (n_items, n_classes), in memory."""
         return self.memory.whole(POSTERIORS)
-
-    @property
-    def item_details(self) -> dict[str, Floats]:
-        """Return details of items from the method, (n_items,) by name."""
-        return {name: self.memory.whole(name) for name in self.fit.detail_rows}
 
     @property
     def truth(self) -> Codes | None:
@@ -196,14 +191,11 @@ class CountVotes:
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """Makes the columns item, label and confidence of some items, and what else was asked for.
-
-    details  names of the rows that tell more of items; None: only the first columns
-    """
+    """Makes the columns item, label and confidence of some items, and what else was asked for."""
 
     classes: Names
     probabilities: bool = False
-    details: tuple[str, ...] | None = None
+    details: bool = False
 
     def __call__(self, items: Names, rows: RowArrays) -> dict[str, Any]:
         posteriors = np.array(rows[POSTERIORS])
@@ -213,14 +205,13 @@ class LabelColumns:
             "label": _named(decision.label, self.classes),
             "confidence": decision.confidence,
         }
-        if self.details is not None:
+        if self.details:
             answers, agreement = np.array(rows[BALLOTS]).T
             columns["answers"] = answers.astype(np.int32)
             columns["tie"] = decision.tied.astype(np.int8)
             columns["runner_up"] = _named(decision.runner_up, self.classes)
             columns["entropy"] = entropy(posteriors)
             columns["agreement"] = pa.array(agreement, mask=np.isnan(agreement))
-            columns.update({name: np.array(rows[name]) for name in self.details})
             if len(self.classes) <= MOST_CONFUSED:
                 for code, name in enumerate(self.classes.to_pylist()):
                     votes = np.array(rows[TOTALS][:, code]).astype(np.int64)
@@ -234,8 +225,7 @@ class LabelColumns:
         """Return the columns without rows, for their names and types."""
         by_class = np.zeros((0, n_classes))
         rows = {POSTERIORS: by_class, TOTALS: by_class, BALLOTS: np.zeros((0, 2))}
-        own = dict.fromkeys(self.details or (), np.zeros(0))
-        return self(pa.array([], pa.string()), {**rows, **own})
+        return self(pa.array([], pa.string()), rows)
 
 
 def label_maker(
@@ -246,7 +236,7 @@ def label_maker(
     classes = engine.vocabulary.classes
     if item_details:
         engine.sweep(CountVotes(len(classes) <= MOST_CONFUSED))
-    return LabelColumns(classes, probabilities, fit.detail_rows if item_details else None)
+    return LabelColumns(classes, probabilities, item_details)
 
 
 def label_columns(

@@ -250,9 +250,8 @@ class CrossValidation:
             elif fold is None:
                 self._note(iteration, method.name)
 
-        rows: dict[str, Floats] = {}
         views: dict[str, Floats] = {}
-        counts = None
+        posteriors, counts = np.zeros((0, 0)), None
         with warnings.catch_warnings(record=True) as caught:
             if fold is None:
                 warnings.simplefilter("always", MiscWarning)
@@ -260,15 +259,15 @@ class CrossValidation:
                 warnings.simplefilter("ignore")  # one that does not converge is scored as it is
             fitted = fit(tried, engine, observe, initial, whole)
             if fold is not None:
-                rows[POSTERIORS], counts, views = fold.judged(fitted)
+                posteriors, counts, views = fold.judged(fitted)
         if fold is None and isinstance(engine, MemoryEngine):
-            rows = {name: engine.whole(name) for name in (POSTERIORS, *fitted.detail_rows)}
+            posteriors = engine.whole(POSTERIORS)
         elif fold is None:
             engine.sweep(CopyRows(POSTERIORS, member_row(method.name)))
         said = [(str(warning.message), warning.category) for warning in caught]
         spent = time.perf_counter() - started
         light = replace(fitted, predictor=None)
-        return Trial(method, light, rows, views, counts, records, said, spent)
+        return Trial(method, light, posteriors, views, counts, records, said, spent)
 
     def score(
         self,

@@ -36,7 +36,7 @@ from misc_cli.selection.candidates import Method
 from misc_cli.selection.scoring import Trial
 
 if TYPE_CHECKING:
-    from misc_cli.completers.completion_loop import LoopResult
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,6 @@ class FitResult(Fitted):
                   as it is; empty if nothing was to choose
     calibration   what the posteriors were softened by; None: they are raw
     loop          how the complete ⇄ slice loop ended
-    completion    what that loop returned, if it ran in memory
     """
 
     engine: AnswerEngine
@@ -57,7 +56,6 @@ class FitResult(Fitted):
     selection: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     loop: Mapping[str, Any] | None = None
-    completion: LoopResult | None = None
 
     @classmethod
     def of(cls, engine: AnswerEngine, fitted: Fitted, **more: Any) -> FitResult:
@@ -159,8 +157,6 @@ def mean_of(
         )
     if isinstance(whole, MemoryEngine):
         whole.arrays[POSTERIORS] = np.asarray(here.whole(POSTERIORS))
-        for name in joint.detail_rows:
-            whole.arrays[name] = trials[0].rows[name]
     members = [trial.method for trial in trials]
     return FitResult.of(whole, joint, members=members, selection=selection, calibration=calibration)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from misc_cli.data.holdout import Triplets, log_score
 from misc_cli.data.types import Codes, Floats, Iteration
-from misc_cli.engines.protocol import POSTERIORS, Fitted
+from misc_cli.engines.protocol import Fitted
 from misc_cli.quality.evidence import ONE_LABEL_SHARE, one_label_workers
 from misc_cli.selection.candidates import Method
 
@@ -94,26 +94,23 @@ class Trial:
     """A method fitted on the answers of a fold that are kept, or on all.
 
     fitted    without its predictor, which would copy the whole model between processes
-    rows      in memory: posteriors, and details of items by name
+    posteriors  of all items in memory, else of the items of hidden answers; of a whole fit
+              that is not in memory none, (0, 0)
     views     name → log scores, (n_hidden,); "soft" has a row per temperature; empty when
               nothing was hidden
-    counts    expected, of the kept answers of a fold, where they do not follow from `rows`
+    counts    expected, of the kept answers of a fold, where they do not follow from these
     records   the iterations, lightened; of the last fit only
     warnings  text and category of the warnings of that fit
     """
 
     method: Method
     fitted: Fitted
-    rows: Mapping[str, Floats] = field(default_factory=dict)
+    posteriors: Floats
     views: Mapping[str, Floats] = field(default_factory=dict)
     counts: Floats | None = None
     records: Sequence[Iteration] = ()
     warnings: Sequence[tuple[str, type[Warning]]] = ()
     seconds: float = 0.0
-
-    @property
-    def posteriors(self) -> Floats:
-        return self.rows[POSTERIORS]
 
 
 @dataclass(frozen=True, eq=False)

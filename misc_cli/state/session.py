@@ -260,8 +260,7 @@ class StateSession:
             # a member whose few steps are its point starts from nothing
             here = engine.with_labels(labels if member.early_stopped else started(member.name))
             ended = fit_method(member, here, on_iteration)
-            rows = {name: here.whole(name) for name in (POSTERIORS, *ended.detail_rows)}
-            trials.append(Trial(member, ended, rows))
+            trials.append(Trial(member, ended, here.whole(POSTERIORS)))
         self._members = {trial.method.name: trial.fitted for trial in trials}
         weights = selection.get("weights", {})
         found = mean_of(

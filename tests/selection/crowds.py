@@ -48,6 +48,6 @@ def method(name: str, preset: str = "robust") -> Method:
 def scored(method: Method, views: Mapping[str, Floats], n_folds: int = 1) -> Score:
     """A method with these scores by hidden answer, all of them on the first of the folds."""
     fitted = Fitted(confusions=np.empty((0, 3, 3)), class_prior=np.empty(3), iterations=1)
-    seen = Trial(method, fitted, views=views)
+    seen = Trial(method, fitted, np.ones((1, 1)), views)
     nothing = {view: values[..., :0] for view, values in views.items()}
     return Score(method, [seen, *[replace(seen, views=nothing)] * (n_folds - 1)])

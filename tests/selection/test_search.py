@@ -41,8 +41,6 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> Non
         SimpleNamespace(hard_score=lambda _: pure),
     )
     base, better = (scored(method("mv"), {"hard": values}) for values in (pure, ahead))
-    for one in (base, better):
-        one.trials[0].rows["posteriors"] = np.ones((1, 1))  # type: ignore[index]
     completed = scored(tucker, {"hard": ahead})
     work: Any = SimpleNamespace(folds=[fold], workers=np.arange(40, dtype=np.int32), left_out=[])
     work.score = lambda some, initial, numbers: [completed] if some and numbers else []

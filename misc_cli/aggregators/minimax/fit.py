@@ -17,7 +17,6 @@ Centred on the crowd, α_w = crowd + workers[w], and λ_w penalises the two part
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,7 +37,7 @@ from misc_cli.data import resources
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Codes, Floats, OnIteration, Start
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays
+from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import ConfigError
 
 
@@ -62,31 +61,6 @@ class MinimaxForecast:
         return forecast
 
 
-@dataclass(frozen=True)
-class Difficulty:
-    """Write the chance that the mean worker answers an item wrong, (n_block_items,).
-
-    crowd  parameters of the mean worker, as those of one segment
-    """
-
-    structure: Structure
-    crowd: Floats
-
-    needs: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
-    writes: ClassVar[tuple[str, ...]] = ("difficulty",)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        posteriors = np.asarray(rows[POSTERIORS])
-        of_items = logit_table(self.structure, np.moveaxis(rows[ITEMS], 0, 1))
-        of_crowd = logit_table(self.structure, self.crowd)
-        n_items, n_classes = posteriors.shape
-        right = np.zeros(n_items)
-        for c in range(n_classes):
-            logits = of_items[:, c::n_classes] + of_crowd[:, c::n_classes]
-            right += posteriors[:, c] * _softmax(logits)[c]
-        return {"difficulty": 1.0 - right}, 0
-
-
 def _softmax(logits: Floats) -> Floats:
     weights = np.exp(logits - logits.max(axis=0))
     shares: Floats = weights / weights.sum(axis=0)
@@ -96,7 +70,7 @@ def _softmax(logits: Floats) -> Floats:
 def solve(
     method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
 ) -> Fitted:
-    """Fit by rounds; the engine keeps the posteriors, β and the difficulty of items.
+    """Fit by rounds; the engine keeps the posteriors and β.
 
     Workers start from zero parameters, or from those of an earlier fit; items always from zero:
     most of them converge in one step.
@@ -158,7 +132,6 @@ def solve(
     )
     end = solution.state
     workers = end.workers + end.crowd
-    engine.sweep(Difficulty(structure, workers.mean(axis=1, keepdims=True)))
     forecast = None
     if isinstance(engine, MemoryEngine):
         items = np.moveaxis(engine.whole(ITEMS), 0, 1)
@@ -173,6 +146,5 @@ def solve(
         objective=solution.objective,
         own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},
         own_shared={"crowd": end.crowd},
-        detail_rows=Difficulty.writes,
         predictor=forecast,
     )
