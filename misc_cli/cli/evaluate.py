@@ -9,8 +9,8 @@ import click
 
 from misc_cli.cli import options, tables
 from misc_cli.cli.tables import Table
-from misc_cli.errors import ConfigError
-from misc_cli.run.fail_if import CHANGES, parse_gate, refuse
+from misc_cli.errors import EXIT_GATE, ConfigError, MiscError
+from misc_cli.run.fail_if import CHANGES, parse_gate
 
 if TYPE_CHECKING:
     from misc_cli.quality.changes import Changes
@@ -154,7 +154,9 @@ def diff(
         console.say(f"{SHOWN} of {n_flipped:,} flipped items; --changes FILE has them all")
     if place is not None:
         tables.write_columns(found.columns, place)
-    refuse(gates, found.figures, "compared")
+    held = [gate.told(found.figures) for gate in gates if gate.trips(found.figures)]
+    if held:
+        raise MiscError(f"compared, but --fail-if {'; '.join(held)}", EXIT_GATE)
 
 
 def _changed(found: Changes) -> Iterator[Table]:

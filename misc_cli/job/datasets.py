@@ -68,9 +68,8 @@ def find_datasets(
     names = Counter(one.name for one in found)
     for at, one in enumerate(found):
         if names[one.name] > 1:
-            place = Path(one.answers[0]).resolve().parent
-            above = place.parent.name if place.name == one.name else place.name
-            found[at] = replace(one, name=f"{above}/{one.name}")
+            parts = Path(one.answers[0]).resolve().with_suffix("").parts
+            found[at] = replace(one, name="/".join(parts[-3:]))
     if truth is not None and len(found) > 1:
         raise ConfigError(
             f"--truth is for one dataset, and there are {len(found)}; give each a folder with "

@@ -129,9 +129,11 @@ def performed(
     methods, each = checked(request), request.each_question
     gates: list[Gate] = []
     if request.fail_if:
-        from misc_cli.run.fail_if import parse_gates
+        from misc_cli.run.fail_if import parse_gate
 
-        gates = parse_gates(request.fail_if, request.truth)
+        gates = [parse_gate(text) for text in request.fail_if]
+        if request.truth is None and any(gate.metric == "error" for gate in gates):
+            raise ConfigError("--fail-if error needs --truth: there is no error to judge without")
     outputs = OutputSet(request)
     compares = outputs.compares(gates) if gates or request.changes else False
     watch = Stopwatch(began, observer.on_stage)

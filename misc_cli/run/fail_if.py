@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from misc_cli.errors import EXIT_GATE, ConfigError, InputError, MiscError
+from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
@@ -53,12 +53,6 @@ METRICS: dict[str, str] = {
     "worker-drop": "% of workers whose accuracy interval lies below that of the last --workers",
 }
 
-# Why there may be none of them.
-WITHOUT = {
-    "alpha": "it takes two classes, and an item with two answers",
-    "agreement": "no item has two answers",
-    "evidence": "there are too few answers, or no two that could have told",
-}
 # Those that compare with the files that this run replaces.
 CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
 YES_OR_NO = ("converged", "cut-short")
@@ -89,23 +83,13 @@ class Gate:
     def trips(self, figures: Mapping[str, Figure]) -> bool:
         figure = figures.get(self.metric)
         if figure is None:
-            raise InputError(
-                f"--fail-if {self.text}: there is no {self.metric} to judge; "
-                f"{WITHOUT.get(self.metric, 'is any item of --truth among the answers?')}"
-            )
+            lacking = "no item of --truth" if self.metric == "error" else "too few answers"
+            raise InputError(f"--fail-if {self.text}: no {self.metric} to judge: {lacking}")
         return _OPERATORS[self.symbol](float(figure), self.value)
 
     def told(self, figures: Mapping[str, Figure]) -> str:
         """Return the condition and the figure that it met."""
         return f"{self.text} ({self.metric} is {figures[self.metric]})"
-
-
-def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
-    """Return the gates of --fail-if; `truth` is the file of true labels, which some need."""
-    gates = [parse_gate(text) for text in texts]
-    if truth is None and any(gate.metric == "error" for gate in gates):
-        raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
-    return gates
 
 
 def parse_gate(text: str) -> Gate:
@@ -128,10 +112,3 @@ def parse_gate(text: str) -> Gate:
     else:
         return Gate(text, metric, symbol, number)
     raise ConfigError(f"--fail-if {text!r}: {wrong}")
-
-
-def refuse(gates: Iterable[Gate], figures: Mapping[str, Figure], done: str) -> None:
-    """Raise if a condition holds; `done` says what the user has all the same."""
-    held = [gate.told(figures) for gate in gates if gate.trips(figures)]
-    if held:
-        raise MiscError(f"{done}, but --fail-if {'; '.join(held)}", EXIT_GATE)

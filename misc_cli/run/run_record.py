@@ -27,7 +27,6 @@ from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.addresses import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import method_in_words
-from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Method
 from misc_cli.version import __version__
 
@@ -52,7 +51,7 @@ RUN = {
     "misc": str,
     "command": list[str],
     "request": dict[str, Any],  # checked where it is used
-    "outputs": {"labels?": str, "diagnostics?": str, "workers?": str, "parts?": list[str]},
+    "outputs": {"labels?": str, "workers?": str, "parts?": list[str]},
     "files?": [{"name": str, "file": str, "sha256": str}],
 }
 QUESTION = {
@@ -61,24 +60,16 @@ QUESTION = {
     "options": {"duplicates": str, "class_order": list[str] | None},
     "method": str,
     "methods": dict[str, dict[str, Any]],
-    "members": [MEMBER],
     "inputs": [FILE],
     "known": {"*": FILE},
-    "engine": dict[str, Any],
     "state": ({"folder": str, "night": int, "now": float}, None),
     "counts": {"answers": int, "workers": int, "items": int, "classes": int},
     "classes": list[str],
     "class_prior": list[float],
     "selection": (SELECTION, None),
-    "calibration": Calibration | None,
-    "loop": dict[str, Any] | None,
-    "iterations": dict[str, int],
-    "converged": bool,
     "stopped": dict[str, str],
     "figures": dict[str, float | bool | None],
     "warnings": list[str],
-    "seconds": dict[str, float],
-    "peak_memory_bytes": int,
     "platform": dict[str, str],
 }
 
@@ -189,14 +180,12 @@ def read_record(path: str) -> dict[str, Any]:
     if not isinstance(record, dict) or not {"misc", "schema"} <= set(record):
         raise InputError(f"{path}: this is no run.json of misc aggregate; name one")
     if record["schema"] != SCHEMA:
-        age = "an older" if record["schema"] == 1 else "another"
-        raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
+        raise InputError(f"{path}: made by another misc ({record['misc']}); run its command again")
     several = {**RUN, "questions": [{**QUESTION, "question": str}]}
     fits = conforms(record, several if "questions" in record else QUESTION)
     for one in questions_of(record) if fits else ():
         figures, n_classes = one["figures"], one["counts"]["classes"]
         fits &= len(one["class_prior"]) == len(one["classes"]) == n_classes
-        fits &= one["selection"] is not None or not one["members"]
         fits &= all(figures.get(name) is not None for name in ALWAYS_THERE)
     if not fits:
         raise InputError(f"{path}: this run.json was changed, it does not fit together")
@@ -214,7 +203,7 @@ def files_read(record: Mapping[str, Any]) -> list[str]:
     for one in questions_of(record):
         outputs = one["outputs"]
         names += [file["name"] for file in [*one["inputs"], *one["known"].values()]]
-        names += [outputs[name] for name in ("labels", "diagnostics", "workers") if name in outputs]
+        names += [outputs[name] for name in ("labels", "workers") if name in outputs]
     return names
 
 

@@ -49,8 +49,6 @@ SETTLED = (0.95, 3.0)
 GROWTH = 4.0
 NEW_WORKERS = 0.5
 MOVED_SHARES = 0.1
-# Fewer answers than this share by workers that the state knows: it is of other data.
-COMMON = 0.1
 # What later nights need of a choice: the tables behind it stay in that night's run.json.
 KEPT = ("chosen", "weights", "fallback", "why")
 
@@ -216,15 +214,6 @@ class StateSession:
         engine = pipeline.in_memory(answers)
         labels = self._labels = engine.labels
         self.contract.check(labels.classes.to_pylist())
-        if self.saved is not None:
-            share = share_by(labels, self.saved.workers["worker"].combine_chunks())
-            other = f"its workers gave only {100 * share:.0f} % of today's answers"
-            if not set(labels.classes.to_pylist()) & set(self.saved.about["classes"]):
-                share, other = 0.0, "no class of it is among today's"
-            if share < COMMON:
-                raise InputError(
-                    f"--state {self.folder}: it is of other data ({other}); name another folder"
-                )
         reason = self.reselection_reason(labels, methods.settings)
         if reason is None:
             found = self._as_chosen(engine, methods, on_iteration)

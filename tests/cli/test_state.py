@@ -165,7 +165,7 @@ def test_settled_items_keep_their_label_until_new_answers_arrive(nights: Nights)
     assert any(after[item] != before[item] for item in before.keys() - settled)
 
 
-@pytest.mark.parametrize("fault", ["version", "cut", "flipped", "missing", "other data", "edited"])
+@pytest.mark.parametrize("fault", ["version", "cut", "flipped", "missing", "edited"])
 def test_a_state_that_cannot_be_used_is_refused_and_stays_as_it_is(
     fault: str, nights: Nights, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,18 +186,10 @@ def test_a_state_that_cannot_be_used_is_refused_and_stays_as_it_is(
         table.write_bytes(spoilt)
     elif fault == "missing":
         table.unlink()
-    text = nights.answers.read_text().replace("\nw", "\nstranger")
     kept = {path.name: path.read_bytes() for path in nights.state.parent.rglob("*.*")}
     capfd.readouterr()
-    if fault == "other data":
-        nights.answers.write_text(text)
-        kept[nights.answers.name] = text.encode()
-        places = ["-o", str(nights.labels), "--state", str(nights.state)]
-        assert run(["aggregate", str(nights.answers), "--aggregator", "ds-em", *places]) == 2
-        assert "it is of other data (its workers gave only 0 %" in capfd.readouterr().err
-    else:
-        assert nights.run(1700) == 2
-        assert "damaged or of another version of misc; remove it" in capfd.readouterr().err
+    assert nights.run(1700) == 2
+    assert "damaged or of another version of misc; remove it" in capfd.readouterr().err
     assert {path.name: path.read_bytes() for path in nights.state.parent.rglob("*.*")} == kept
     shutil.rmtree(nights.state)
     assert nights.run(1807) == 0

@@ -127,4 +127,4 @@ def test_gates_judge_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"{name} is" in said for name in (*OF_VOTES, "cut-short"))
     Path("answers.csv").write_text("worker,item,label\nann,i1,yes\nbob,i2,no\n")
     assert run([*command, "--fail-if", "alpha<0.5"]) == 2
-    assert "it takes two classes, and an item with two answers" in capsys.readouterr().err
+    assert "no alpha to judge: too few answers" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_conditions(text: str, trips: bool) -> None:
 def test_what_a_run_does_not_know_cannot_be_passed() -> None:
     with pytest.raises(InputError, match="no error to judge"):
         parse_gate("error>5%").trips(FIGURES)
-    with pytest.raises(InputError, match="no alpha to judge; it takes two classes"):
+    with pytest.raises(InputError, match="no alpha to judge: too few answers"):
         parse_gate("alpha<0.4").trips(FIGURES)
 
 
