@@ -40,7 +40,7 @@ WRITING = {
         "state/store",
         "job/outputs",
         "state/session",
-        "cli/rerun",
+        "cli/evaluate",
         "engines/disk",
     ),
 }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +16,10 @@ if TYPE_CHECKING:
     from misc_cli.job.perform import Finished
     from misc_cli.run.result import RunResult
 
-BARS = "▁▂▃▄▅▆▇█"
-UNSURE = 0.6
 LOOK_AT = 3
 
 EXAMPLES = """
 misc aggregate answers.csv -o labels.csv
-misc aggregate answers.csv --aggregator one-coin --probabilities > labels.csv
 zcat answers.csv.gz | misc aggregate - --workers workers.csv -o labels.csv
 misc aggregate answers.csv --truth truth.csv --fail-if 'error>5' -o labels.csv
 misc aggregate exports/*.csv -o labels.csv --state state --fail-if 'flips>2%'
@@ -112,7 +107,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     run = performed(request, console, command=options.command_line(), began=startup.began)
     try:
         with console.watching(), run as finished:
-            show(finished, console)
+            if console.shows_summary or finished.unchanged is not None:
+                show(finished, console)
     except MiscError as error:
         if request.metrics is not None:  # of a run that failed: its exit code and time, no figures
             place = Path(request.metrics)
@@ -129,27 +125,36 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def show(finished: Finished, console: Console) -> None:
     """Show the summary of each question's run."""
+    from misc_cli.run.result import method_in_words
+    from misc_cli.run.run_record import peak_memory
+
     session, rejection = finished.session, finished.rejection
     if finished.unchanged is not None:
         date = finished.unchanged["date"]
         console.say(f"nothing to do: no input, flag or output changed since {date}")
-    if not console.shows_summary:
-        return
     several = len(finished.runs) > 1
     for run in finished.runs:
-        read, question = run.read, run.question
+        read, outcome = run.read, run.outcome
         aside = None if read is None else read.set_aside
-        rows = summary(run.outcome, run.places, aside, closely=console.tells and not several)
+        rows = summary(outcome, run.places, aside, closely=console.tells and not several)
         if read is not None:
             rows.insert(1, ("read as", read.read_as))
         if rejection is not None:
             rows.insert(-1, ("rejected", rejection))
         elif session is not None:
             rows.insert(-1, session.summary())
-        facts = {**log_facts(run.outcome, run.places), "published": rejection is None}
+        facts = {
+            "method": method_in_words(outcome),
+            "seconds": round(sum(outcome.timings.values()), 6),
+            "timings": dict(outcome.timings),
+            "peak_memory_bytes": peak_memory(),
+            "figures": dict(outcome.figures),
+            "outputs": {name: str(path) for name, path in run.places.items()},
+            "published": rejection is None,
+        }
         if several:
-            rows.insert(0, ("question", question))
-            facts = {"question": question, **facts}
+            rows.insert(0, ("question", run.question))
+            facts = {"question": run.question, **facts}
         console.summary(rows, facts)
 
 
@@ -162,7 +167,7 @@ def summary(
 ) -> list[Row]:
     """Return the run in a few lines: what was asked, what went in, what came out, its cost.
 
-    `closely` adds what a person wants to see: agreement, confidences, workers.
+    `closely` adds what a person wants to see: agreement and the workers to look at.
     """
     from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
     from misc_cli.run.result import method_in_words
@@ -172,7 +177,7 @@ def summary(
     rows: dict[str, str] = {}
     if (evidence := figures.get("evidence")) is not None and evidence < GUESSES:
         rows["evidence"] = GUESSES_SAID  # answers show nothing of items
-    rows["method"] = plainly(method_in_words(outcome))
+    rows["method"] = _plainly(method_in_words(outcome))
     rows["answers"] = (
         f"{figures['answers']:,} by {_count(engine.n_workers, 'worker')} on "
         f"{_count(engine.n_items, 'item')} in {_count(engine.n_classes, 'class')}: "
@@ -186,11 +191,19 @@ def summary(
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
         rows["set aside"] = f"{sum(aside.values()):,}: {listing}"
     if fit.selection:
-        rows["because"] = plainly(str(fit.selection["why"]))
+        rows["because"] = _plainly(str(fit.selection["why"]))
     elif fit.loop is not None:
         rows["completed"] = f"in {_count(fit.loop['passes'], 'pass')}"
-    ties = _count(figures["ties"] or 0, "tie")
-    rows["result"] = f"{_ending(outcome)}, mean confidence {figures['confidence']:.3f}, {ties}"
+    ties, after = _count(figures["ties"] or 0, "tie"), _count(fit.iterations, "iteration")
+    met = [stage for stage, reason in fit.stopped.items() if reason == "limit"]
+    ending = f"converged after {after}"
+    if not fit.stopped:
+        ending = "nothing to iterate"
+    elif met and not fit.converged:
+        ending = f"NOT converged after {after} ({', '.join(met)}: the limit came first)"
+    elif not fit.converged:
+        ending = f"done after {after}, as many as were set"
+    rows["result"] = f"{ending}, mean confidence {figures['confidence']:.3f}, {ties}"
     if "error" in figures:
         known = f"{figures['items-with-truth']:,} known items"
         rows["error"] = f"{figures['error']:.2f} % of {known}"
@@ -202,85 +215,37 @@ def summary(
     return list(rows.items())
 
 
-def plainly(text: str) -> str:
+def _plainly(text: str) -> str:
     """Return a text about methods with their short names spelled out."""
-
-    def passes(number: str | None) -> str:
-        return f", {_count(int(number), 'pass')}" if number else ""
-
     text = re.sub(r"([\w-]+)\((\d+)\)", r"\1 (\2 steps)", text)
-    text = re.sub(
-        r"([\w-]+)\((\d+,\d+,\d+)\)(?: × (\d+))?",
-        lambda one: f"{one[1]} (ranks {one[2]}{passes(one[3])})",
-        text,
-    )
+    text = re.sub(r"\((\d+,\d+,\d+)\) × (\d+)", r" (ranks \1, passes \2)", text)
+    text = re.sub(r"\((\d+,\d+,\d+)\)", r" (ranks \1)", text)
     text = text.replace(" started by ", " on top of ").replace(", last step: answers", "")
     text = text.replace(" (preset robust)", "").replace(", preset robust", "")
     return text.replace("preset paper", "the paper's settings")
 
 
-def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
-    """Return what the log says of a finished run: numbers as numbers."""
-    from misc_cli.run.result import method_in_words
-    from misc_cli.run.run_record import peak_memory
-
-    return {
-        "method": method_in_words(outcome),
-        "seconds": round(sum(outcome.timings.values()), 6),
-        "timings": dict(outcome.timings),
-        "peak_memory_bytes": peak_memory(),
-        "figures": dict(outcome.figures),
-        "outputs": {name: str(path) for name, path in places.items()},
-    }
-
-
 def _closely(outcome: RunResult, places: Mapping[str, Path]) -> Iterator[Row]:
-    """Yield what a person wants to see: agreement, confidences and the workers to look at."""
-    from misc_cli.engines.protocol import SumOver
-    from misc_cli.quality.figures import count_sure
+    """Yield what a person wants to see: agreement and the workers to look at."""
     from misc_cli.quality.verdicts import words, worst
 
-    figures, said = outcome.figures, "no two answers to compare"
-    alpha, agreement = figures.get("alpha"), figures.get("agreement")
-    if agreement is not None:
-        known = "undefined" if alpha is None else f"{alpha:.3f}"
-        said = f"two answers to an item agree in {100 * agreement:.0f} % (alpha {known})"
-    if figures["alike-pairs"]:
-        effective, per_item = figures["effective-votes"], figures["answers-per-item"]
-        said += f"; {_count(figures['alike-pairs'] or 0, 'pair')} of workers err together: "
-        said += f"{per_item:.1f} answers count as {effective:.1f}"
-    if figures["overruled"]:
-        said += f"; {figures['overruled']:.1f} % of unanimous items overruled"
-    yield "agree", said
-    *counts, below = outcome.engine.sweep(SumOver(partial(count_sure, limit=UNSURE))).tolist()
-    # an empty bar is a dot: the lowest of the others still has some items
-    heights = [ceil(count / max(counts) * len(BARS)) for count in counts]
-    bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)
-    unsure = 100.0 * below / outcome.engine.n_items
-    yield "sure", f"0 {bars} 1; {unsure:.0f} % of the items have a confidence below {UNSURE:g}"
+    figures = outcome.figures
+    if (agreement := figures.get("agreement")) is not None:
+        said = f"two answers to an item agree in {100 * agreement:.0f} %"
+        if figures["alike-pairs"]:
+            effective, per_item = figures["effective-votes"], figures["answers-per-item"]
+            said += f"; {_count(figures['alike-pairs'] or 0, 'pair')} of workers err together: "
+            said += f"{per_item:.1f} answers count as {effective:.1f}"
+        yield "agree", said
     verdicts, labels = outcome.verdicts, outcome.engine.vocabulary
     chosen = [int(at) for at in worst(verdicts)]
-    first = chosen[:LOOK_AT]
-    names = [f"{labels.workers[at].as_py()} ({words(verdicts, at, labels)})" for at in first]
+    names = [
+        f"{labels.workers[at].as_py()} ({words(verdicts, at, labels)})" for at in chosen[:LOOK_AT]
+    ]
     if len(chosen) > LOOK_AT:
         names[LOOK_AT - 1] += f" and {_count(len(chosen) - LOOK_AT, 'more worker')}"
     hint = f"; misc workers {places['run']}" if "run" in places else ""
     yield "look at", ", ".join(names) + hint if chosen else "no worker stands out"
-
-
-def _ending(outcome: RunResult) -> str:
-    """Return in words that the run converged, or which loops met their limit or a set number."""
-    fit = outcome.fit
-    if not fit.stopped:
-        return "nothing to iterate"
-    after = f"after {_count(fit.iterations, 'iteration')}"
-    if fit.converged:
-        return f"converged {after}"
-    if met := [stage for stage, reason in fit.stopped.items() if reason == "limit"]:
-        return f"NOT converged {after} ({', '.join(met)}: the limit came first)"
-    asked = [stage for stage, reason in fit.stopped.items() if reason == "fixed"]
-    named = ", ".join("passes" if stage == "pass" else stage for stage in asked)
-    return f"done {after} ({named}: as many as were set)"
 
 
 def _count(number: float, noun: str) -> str:

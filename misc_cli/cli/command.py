@@ -27,16 +27,8 @@ COMMON = {
 # What other tools call our flags.
 MEANT = {
     **dict.fromkeys(("method", "algorithm", "model"), "aggregator"),
-    **dict.fromkeys(("out", "outfile", "save"), "output"),
-    **dict.fromkeys(("sep", "separator"), "delimiter"),
-    **dict.fromkeys(("annotator-col", "rater-col", "user-col"), "worker-col"),
-    **dict.fromkeys(("task-col", "id-col"), "item-col"),
-    **dict.fromkeys(("answer-col", "class-col"), "label-col"),
-    **dict.fromkeys(("jobs", "n-jobs"), "threads"),
-    **dict.fromkeys(("iterations", "n-iter"), "max-iter"),
-    **dict.fromkeys(("ground-truth", "gt"), "truth"),
-    **dict.fromkeys(("budget", "limit", "head"), "top"),
-    **{"random-state": "seed", "html": "report", "filter": "where", "timeout": "time-budget"},
+    **{"out": "output", "sep": "delimiter", "jobs": "threads", "n-iter": "max-iter"},
+    **{"ground-truth": "truth", "budget": "top", "random-state": "seed", "filter": "where"},
 }
 
 

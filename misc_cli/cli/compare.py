@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from misc_cli.cli.tables import Table
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from misc_cli.paper.table import Cell
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Comparison, Dataset, Standing
 
@@ -230,23 +229,6 @@ def reproduce(**parameters: Any) -> None:
         for name, figures in (("ours", errors), ("paper", paper)):
             values = [f"{figures[own[dataset]]:.2f}" for dataset in shown]
             rows.append([method if name == "ours" else "", name, *values])
-    notes = list(_reached(errors, paper))
+    reached = sum(round(error, 2) <= paper[cell] for cell, error in errors.items())
+    notes = [f"{reached} of {len(cells)} cells at or below the paper's error"]
     _deliver(Table("Error in %", ("method", "", *shown), rows, left=2, notes=notes), columns, place)
-
-
-def _reached(ours: dict[Cell, float], paper: dict[Cell, float]) -> Iterator[str]:
-    """Say for each completer how many cells reach the paper's error, and how far others miss it."""
-    for completer in dict.fromkeys(cell.completer for cell in ours):
-        above = {
-            cell: round(error, 2) - paper[cell]
-            for cell, error in ours.items()
-            if cell.completer == completer
-        }
-        reached = sum(points <= 0 for points in above.values())
-        worst = max(above, key=lambda cell: above[cell])
-        line = f"{'pure' if completer == 'none' else completer}: {reached} of {len(above)}"
-        line += " at or below"
-        if above[worst] > 0:
-            cell = f"{worst.dataset} {worst.aggregator}"
-            line += f", the others at most {above[worst]:.2f} points above ({cell})"
-        yield line

@@ -20,8 +20,6 @@ from itertools import count, cycle
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from misc_cli.cli import logs, startup
 from misc_cli.cli.tables import below, screen_width, wrapped
 from misc_cli.errors import MiscWarning, printable
@@ -160,12 +158,12 @@ class Console:
             self.warnings.append(line)
             logs.event("warning", logging.WARNING, message=line)
             if not self.quiet:
-                self._say(f"misc: warning: {line}", "yellow")
+                self._say(f"misc: warning: {line}")
 
     def note(self, text: str) -> None:
         """Print a line on a terminal, or with --verbose."""
         if self.tells:
-            self._say(f"misc: {text}", "bright_black")
+            self._say(f"misc: {text}")
 
     def say(self, text: str) -> None:
         """Print a line that is no warning, unless --quiet."""
@@ -183,7 +181,6 @@ class Console:
         size = max(len(name) for name, _ in rows)
         for name, value in rows:
             first, *rest = below(name, printable(value), size + 2, screen_width(sys.stderr))
-            first = self._coloured(name, "cyan") + first[len(name) :]
             print("\n".join([first, *rest]), file=sys.stderr)
 
     @contextmanager
@@ -261,11 +258,7 @@ class Console:
 
         return tell
 
-    def _coloured(self, text: str, colour: str | None) -> str:
-        plain = colour is None or not self.terminal or "NO_COLOR" in os.environ
-        return text if plain else click.style(text, colour)
-
-    def _say(self, line: str, colour: str | None = None) -> None:
+    def _say(self, line: str) -> None:
         self.clear_line()
         text = "\n  ".join(wrapped(printable(logs.told(line)), screen_width(sys.stderr)))
-        print(self._coloured(text, colour), file=sys.stderr)
+        print(text, file=sys.stderr)

@@ -37,22 +37,11 @@ for all commands, or in the table of one. Later ones win:
 what is read, written or connected to.
 """
 TEXTS = {"auto": AUTO, "settings": SETTINGS}
-# Topics that are a section of the flags of `misc aggregate`, and a sentence before it.
+# Topics that are a section of the flags of `misc aggregate`.
 SECTIONS = {
-    "reading": (
-        "Reading",
-        "Rows of worker, item and label, however files spell them. misc inspect "
-        "says how a file would be read, and why.",
-    ),
-    "gates": (
-        "Known labels and gates",
-        "Labels that are known teach, judge, or stop a run. Figures: "
-        f"{', '.join(METRICS)}. Signs: < <= > >= = !=",
-    ),
-    "engines": (
-        "Past one machine (docs/scale.md)",
-        "The same labels, byte for byte, from answers in memory, on disk or on a cluster.",
-    ),
+    "reading": "Reading",
+    "gates": "Known labels and gates",
+    "engines": "Past one machine (docs/scale.md)",
 }
 TOPICS = ("methods", *TEXTS, *SECTIONS, "exit-codes")
 
@@ -85,11 +74,12 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     elif topic in SECTIONS:
         from misc_cli.cli.aggregate import command as aggregate
 
-        section, before = SECTIONS[topic]
-        page.write_text(before)
+        section = SECTIONS[topic]
         context = click.Context(aggregate, info_name="aggregate", parent=root)
         with page.section(section):
             page.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
+        if topic == "gates":
+            page.write_text(f"Figures: {', '.join(METRICS)}. Signs: < <= > >= = !=")
     elif topic == "methods":
         for kind, names in methods.items():
             with page.section(f"{kind.capitalize()}s"):

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from misc_cli.cli import options, tables
-from misc_cli.cli.tables import Table, print_tables
+from misc_cli.cli.tables import Table, facts_of, print_tables
 
 EXAMPLES = """
 misc inspect export.json
 misc inspect answers.csv --worker-col annotator
 misc inspect exports/ --json
 """
-SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
-MOST_OF_CELL = 80  # letters
 
 Facts = dict[str, Any]
 
@@ -40,10 +38,16 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     if parameters["json"]:
         tables.write(tables.json_bytes(**found, command=advice))
         return
-    shown = [Table(file["name"], rows=_file_rows(file), left=2) for file in found["files"]]
+    shown = []
+    for file in found["files"]:
+        rows = facts_of(file, hidden=("name", "readings"))
+        for flags, samples in file["readings"]:
+            rows.append(("or", f"misc aggregate {shlex.quote(file['name'])} {flags}"))
+            rows += [("", " | ".join(sample)) for sample in samples]
+        shown.append(Table(file["name"], rows=rows))
     for question in found["questions"]:
-        title = f"question {question['name']!r}"
-        shown.append(Table(title, rows=_question_rows(question), left=2))
+        rows = facts_of(question, hidden=("name", "n_answers", "ordered"))
+        shown.append(Table(f"question {question['name']!r}", rows=rows))
     refused = "to settle first: what stands above as refused"
     print_tables([*shown, Table("", notes=[f"to run: {advice}" if advice else refused])])
 
@@ -64,67 +68,3 @@ def _advice(files: Sequence[Facts], questions: Sequence[Facts]) -> str | None:
     if any(one["n_gold"] for one in readable):
         command.append("--gold auto")
     return " ".join(dict.fromkeys(filter(None, [*command, "-o labels.csv"])))
-
-
-def _file_rows(file: Facts) -> list[tuple[str, str]]:
-    rows = [("format", file["format"] + (f", {file['title']}" if file["title"] else ""))]
-    if file["how"]:
-        rows.append(("told by", file["how"]))
-    rows.append(("columns", _few(file["columns"])))
-    if file["set_aside"]:
-        rows.append(("left out", _aside(file["set_aside"])))
-    rows += [("note", note) for note in file["notes"]]
-    if file["refused"]:
-        rows.append(("refused", file["refused"]))
-    for flags, samples in file["readings"]:
-        rows.append(("or", f"misc aggregate {shlex.quote(file['name'])} {flags}"))
-        rows += [("", " | ".join(map(_short, sample))) for sample in samples]
-    return rows
-
-
-def _question_rows(facts: Facts) -> list[tuple[str, str]]:
-    rows = [("kind", facts["kind"]), ("answers", f"{facts['n_answers']:,}")]
-    if facts["flag"]:
-        rows.append(("picked by", facts["flag"]))
-    rows += list(facts["columns"].items())
-    rows += [("sample", " | ".join(map(_short, sample))) for sample in facts["samples"]]
-    if facts["options"]:
-        rows.append(("options", _few(facts["options"])))
-    rows += _figure_rows(facts) if "items" in facts else []
-    if facts["n_gold"]:
-        rows.append(("gold", f"{facts['n_gold']:,} items; --gold auto takes it"))
-    return rows + [("refused", reason) for reason in facts["refused"]]
-
-
-def _figure_rows(figures: Facts) -> list[tuple[str, str]]:
-    classes = [f"{name} {count:,}" for name, count in figures["classes"].items()]
-    who = "nobody says who answered" if figures["anonymous"] else f"{figures['workers']:,}"
-    rows = [("workers", who), ("items", f"{figures['items']:,}")]
-    rows.append(("classes", f"{len(classes):,}: {_few(classes)}"))
-    for of in ("item", "worker"):
-        counts = figures[f"answers_per_{of}"]
-        spread = f"{counts['least']} to {counts['most']} answers, {counts['mean']} on average"
-        rows.append((f"per {of}", spread))
-    alike = [" and ".join(map(repr, names)) for names in figures["spellings"]]
-    rows += [("spelled", f"{names}; --fold-case makes them one") for names in alike]
-    if figures["agreement"] is not None:
-        alpha = "" if figures["alpha"] is None else f" (alpha {figures['alpha']:.3f})"
-        said = f"two answers to an item agree in {100 * figures['agreement']:.0f} %{alpha}"
-        rows.append(("agreement", said))
-    if figures["one_label_workers"]:
-        rows.append(("one label", f"is all that {_few(figures['one_label_workers'])} ever gave"))
-    return rows + ([("set aside", _aside(figures["set_aside"]))] if figures["set_aside"] else [])
-
-
-def _aside(counts: dict[str, int]) -> str:
-    listed = ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
-    return f"{sum(counts.values()):,}: {listed}"
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(" ".join(str(name).split())[:40] for name in names[:SHOWN])
-    return shown + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "")
-
-
-def _short(cell: str) -> str:
-    return cell if len(cell) <= MOST_OF_CELL else f"{cell[:MOST_OF_CELL]}…"

@@ -155,12 +155,12 @@ TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "why", "alike", "
 WORKERS = """
 misc workers labels.run.json
 misc workers labels.run.json --verdict spammer,constant -o block.csv
-misc workers answers.csv --below 0.6 --sort -answers
+misc workers answers.csv --below 0.6
 """
 ITEMS = """
 misc items labels.run.json
 misc items labels.run.json --below 0.8 -o decide.xlsx
-misc items answers.csv --sort answers --top 50
+misc items answers.csv --top 50
 """
 QUEUE = """
 misc queue labels.run.json
@@ -170,14 +170,13 @@ misc queue answers.csv --reach 99%
 """
 
 
-def list_options(first: str, below: str) -> list[click.Parameter]:
-    """Return the options of a list; `first` says which rows are on top."""
+def list_options(below: str) -> list[click.Parameter]:
+    """Return the options of a list; `below` is the column that --below is about."""
     rows = {
         "-o --output FILE": "Every row, as .csv, .tsv, .json, .xlsx or .parquet [default: a table "
         "on a terminal, else CSV on stdout].",
         "--json": "Every row, as JSON.",
         "--top N": f"So many rows [default: {TOP} on a terminal, else all].",
-        "--sort COL": f"By this column; -COL from the largest down [default: {first} first].",
         "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
         "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
     }
@@ -193,7 +192,7 @@ WORKERS_ROWS = options.table(
 )
 
 
-@options.command(WORKERS, *list_options("worst", "accuracy"), *WORKERS_ROWS, *run_options)
+@options.command(WORKERS, *list_options("accuracy"), *WORKERS_ROWS, *run_options)
 def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     """List workers, worst first: a verdict and why, answers, accuracy with its interval (95 %).
 
@@ -206,7 +205,7 @@ def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     _of_report("workers", sources, parameters)
 
 
-@options.command(ITEMS, *list_options("least sure", "confidence"), *run_options)
+@options.command(ITEMS, *list_options("confidence"), *run_options)
 def items(sources: tuple[str, ...], **parameters: Any) -> None:
     """List items, least sure first: label, confidence, votes, runner-up, and what is odd.
 
@@ -227,7 +226,7 @@ QUEUE_ROWS = options.table(
 )
 
 
-@options.command(QUEUE, *list_options("most gain", "confidence"), *QUEUE_ROWS, *run_options)
+@options.command(QUEUE, *list_options("confidence"), *QUEUE_ROWS, *run_options)
 def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first.
 
@@ -235,10 +234,6 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
     on which no answer will settle anything is not worth asking about.
     """
-    if parameters["price"] is not None:
-        if parameters["sort"] is not None:
-            raise ConfigError("--price sorts by gain_once, what one answer gains; leave out --sort")
-        parameters["sort"] = "-gain_once"
     _of_report("queue", sources, parameters)
 
 
@@ -314,12 +309,8 @@ def _chosen(name: str, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> pd
     if parameters["below"] is not None:
         measure = "accuracy" if name == "workers" else "confidence"
         frame = frame[frame[measure] < parameters["below"]]
-    if (sort := parameters["sort"]) is not None:
-        column = sort.removeprefix("-")
-        if column not in frame:
-            known = f"choose from {', '.join(map(str, frame.columns))}"
-            raise ConfigError(f"--sort {sort}: {known}{did_you_mean(column, frame.columns)}")
-        frame = frame.sort_values(column, ascending=sort == column, kind="stable")
+    if parameters.get("price") is not None:
+        frame = frame.sort_values("gain_once", ascending=False, kind="stable")
     return frame
 
 

@@ -7,8 +7,8 @@ narrow, and no cell is ever cut. Elsewhere every column is shown.
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 import sys
 import textwrap
 import unicodedata
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 Cells = Sequence[str]
 GAP = "  "
-USUAL_WIDTH = 80
-BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+FEW = 12  # entries of a list that a table shows; --json has them all
 
 
 @dataclass(frozen=True)
@@ -69,17 +68,16 @@ class Table:
         left = sum(at < self.left for at in kept)
         return replace(self, header=[self.header[at] for at in kept], rows=rows, left=left)
 
-    def lines(self, width: int | None, styled: bool) -> list[str]:
+    def lines(self, width: int | None) -> list[str]:
         """Return the table as lines of text, fitted to a width."""
-        bold = (lambda text: f"{BOLD}{text}{PLAIN}") if styled else str
-        lines = [bold(printable(self.title))] if self.title else []
+        lines = [printable(self.title)] if self.title else []
         if self.rows:
             shown = [[printable(cell) for cell in row] for row in self.rows]
             table = replace(self, header=list(map(printable, self.header)), rows=shown)
             table = table.fitted(width)
             widths = table.widths()
             if table.header:
-                lines += [bold(table._line(table.header, widths))]
+                lines += [table._line(table.header, widths)]
                 lines += [table._line(row, widths) for row in table.rows]
             for row in table.rows if not table.header else ():
                 start = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
@@ -118,9 +116,29 @@ def wrapped(text: str, width: int | None) -> list[str]:
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
-def plain(tables: Sequence[Table], width: int | None = None, *, styled: bool = False) -> str:
+def plain(tables: Sequence[Table], width: int | None = None) -> str:
     """Return tables as text, one below the other, each fitted to the width of a screen."""
-    return "\n\n".join("\n".join(table.lines(width, styled)) for table in tables) + "\n"
+    return "\n\n".join("\n".join(table.lines(width)) for table in tables) + "\n"
+
+
+def facts_of(facts: Mapping[str, Any], hidden: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return a row of name and value in words for each fact; what is empty is left out."""
+
+    def words(value: Any) -> str:
+        if isinstance(value, dict):
+            value = [f"{name}: {words(one)}" for name, one in value.items()]
+        if isinstance(value, list | tuple):
+            nested = any(isinstance(one, list | tuple) for one in value)
+            few = ("; " if nested else ", ").join(map(words, value[:FEW]))
+            return few + (f", … ({len(value):,} in all)" if len(value) > FEW else "")
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+    told = {name: value for name, value in facts.items() if name not in hidden}
+    empty: tuple[Any, ...] = (None, "", [], (), {})
+    kept = {name: one for name, one in told.items() if one is not False and one not in empty}
+    return [(name.replace("_", " "), words(one)) for name, one in kept.items()]
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -165,17 +183,10 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def screen_width(stream: TextIO | None = None) -> int | None:
-    """Return the columns of the terminal that a stream is, stdout unless given; None if none."""
+    """Return the columns of the terminal if a stream is one, stdout unless given; None if not."""
     stream = stream or sys.stdout
-    if stream is None or not stream.isatty():
-        return None
-    given = os.environ.get("COLUMNS", "")
-    if given.isdigit() and int(given) > 0:
-        return int(given)
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
-    except (OSError, ValueError):
-        return USUAL_WIDTH
+    is_screen = stream is not None and stream.isatty()
+    return shutil.get_terminal_size().columns if is_screen else None
 
 
 def is_terminal() -> bool:
@@ -189,8 +200,7 @@ def print_tables(tables: Sequence[Table]) -> None:
         return
     from misc_cli.writers.output_set import to_stdout
 
-    styled = is_terminal() and os.environ.get("TERM") != "dumb"
-    text = plain(tables, screen_width(), styled=styled)
+    text = plain(tables, screen_width())
     to_stdout(lambda stream: print(text, end=""))  # flushed, before stderr says more of it
 
 

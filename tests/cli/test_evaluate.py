@@ -79,13 +79,12 @@ def test_labels_that_make_no_sense(
 
 def test_datasets_from_a_folder(own_folder: Path, capfd: Capture) -> None:
     shared = dataset_folder("temp").parent
-    assert run(["datasets", "path", "temp"]) == 2
+    assert run(["reproduce", "--datasets", "temp"]) == 2
     assert "misc datasets fetch temp" in capfd.readouterr().err
     copy = str(own_folder / "cache" / "misc-cli" / "datasets" / "temp")
     shutil.copytree(shared / "temp", copy)
-    for command in ("path", "fetch"):  # which leaves a copy that is there
-        assert run(["datasets", command, "temp"]) == 0
-        assert capfd.readouterr().out.strip() == copy
+    assert run(["datasets", "fetch", "temp"]) == 0  # which leaves a copy that is there
+    assert capfd.readouterr().out.strip() == copy
     assert run(["datasets", "list", "--json"]) == 0
     found = {
         entry["name"]: entry["path"] for entry in json.loads(capfd.readouterr().out)["datasets"]

@@ -86,10 +86,10 @@ def test_a_list_that_is_piped_is_csv_and_nothing_else(
     written = pd.read_csv(batch / "workers.csv", dtype=str, keep_default_na=False)
     wanted = written["verdict"].str.startswith(("spammer", "always says"))
     assert {row["worker"] for row in rows} == set(written["worker"][wanted])
-    assert run(["items", run_file, "--below", "80%", "--sort", "-confidence", "--top", "9"]) == 0
+    assert run(["items", run_file, "--below", "80%", "--top", "9"]) == 0
     sure = [float(row["confidence"]) for row in csv.DictReader(io.StringIO(capfd.readouterr().out))]
     labels = pd.read_csv(batch / "labels.csv")["confidence"]
-    assert sure == sorted(labels[labels < 0.8], reverse=True)[:9]
+    assert sure == sorted(labels[labels < 0.8])[:9]
 
 
 def test_files_have_the_format_of_their_name(
@@ -117,8 +117,6 @@ def test_wrong_columns_verdicts_and_shares_are_told(
 ) -> None:
     run_file = str(batch / "labels.run.json")
     for words, said in {
-        ("items", "--sort", "confidense"): "did you mean confidence?",
-        ("items", "--sort", "colour"): "choose from item, label, confidence",
         ("workers", "--verdict", "spamer"): "--verdict spamer: no such verdict; did you mean spam",
         ("workers", "--below", "lots"): "'lots' is not a share such as 0.8 or 80%",
     }.items():
@@ -183,5 +181,3 @@ def test_the_queue_says_what_asking_buys_and_what_a_person_must_decide(
     left = doubts.sum() - doubts.sort_values(ascending=False).cumsum()
     number = 1 + int((left > 0.01 * len(doubts)).sum())
     assert f"99 % right: a person must decide {number} of 500 items" in err
-    assert run([*words, "--sort", "gain"]) == 2
-    assert "leave out --sort" in capfd.readouterr().err

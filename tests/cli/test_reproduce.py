@@ -31,7 +31,7 @@ def test_part_of_the_table(own_folder: Path, capfd: Capture) -> None:
         "        paper      24.07\n"
         "ds-em   ours       10.19\n"
         "        paper      10.19\n"
-        "pure: 2 of 2 at or below\n"
+        "2 of 2 cells at or below the paper's error\n"
     )
     assert not (own_folder / "-").exists()
     assert run([*words, "--completers", "none,tucker", "-o", "table.md"]) == 0
