@@ -29,14 +29,12 @@ import pyarrow.compute as pc
 from scipy.special import expit, logit, ndtri
 
 from misc_cli.data import resources
+from misc_cli.data.parameters import COUNT, SEED, Number, check, parameter, parameters_of
 from misc_cli.data.types import Codes, Floats
 from misc_cli.errors import ConfigError
 
 DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "adversaries": 0.05}
 KINDS = (*DEFAULT_MIX, "constants", "beginners", "copiers")
-MOST = 10**9
-MOST_CLASSES = 10**5
-MOST_SKEW = 20
 ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
 FAVOURED = 0.5  # how often a biased worker gives the favourite
 GROUP_HABIT = 4.0  # members of a group take a class for the same other one again and again
@@ -56,44 +54,28 @@ class Simulation:
                       structure that completion exists for; None: each worker has its own
     """
 
-    workers: int = 100
-    items: int = 1000
-    classes: int = 4
-    answers_per_item: float = 5.0
-    accuracy: float = 0.7
-    activity_skew: float = 1.0
+    workers: int = parameter(100, "", COUNT)
+    items: int = parameter(1000, "", COUNT)
+    classes: int = parameter(4, "", Number(True, 2, most=10**5))
+    answers_per_item: float = parameter(5.0, "", Number(False, 0, excluded=True))
+    accuracy: float = parameter(0.7, "", Number(False, 1e-9, most=1 - 1e-9))
+    activity_skew: float = parameter(1.0, "", Number(False, 0, most=20))
     mix: Mapping[str, float] = field(default_factory=lambda: DEFAULT_MIX)
-    groups: int | None = None
-    seed: int = 0
+    groups: int | None = parameter(None, "", COUNT)
+    seed: int = parameter(0, "", SEED)
 
     def __post_init__(self) -> None:
+        check(vars(self), parameters_of(type(self)))
         shares = self.mix.values()
         if not (set(self.mix) <= set(KINDS) and min(shares, default=-1) >= 0 < sum(shares)):
             raise ConfigError(f"--mix takes shares of {', '.join(KINDS)}")
         copied = self.mix.get("copiers", 0.0) / sum(shares)
-        originals = self.workers - math.ceil(copied * self.workers)
-        checks = {
-            f"--workers must be from 1 to {MOST:,}": 1 <= self.workers <= MOST,
-            f"--items must be from 1 to {MOST:,}": 1 <= self.items <= MOST,
-            f"--classes must be from 2 to {MOST_CLASSES:,}": 2 <= self.classes <= MOST_CLASSES,
-            "--answers-per-item must lie above 0 and be no more than --workers (less copiers)": (
-                0 < self.answers_per_item <= originals
-            ),
-            "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
-            f"--activity-skew must be a number from 0 to {MOST_SKEW}": (
-                0 <= self.activity_skew <= MOST_SKEW
-            ),
-            "--seed must not be negative": self.seed >= 0,
-            "--groups must lie between 1 and --workers, without copiers": (
-                self.groups is None or (1 <= self.groups <= self.workers and not copied)
-            ),
-            "--mix with copiers needs honest workers to copy": (
-                not copied or bool(self.mix.get("honest"))
-            ),
-        }
-        for message, holds in checks.items():
-            if not holds:
-                raise ConfigError(message)
+        if copied and (self.groups is not None or not self.mix.get("honest")):
+            raise ConfigError("--mix: copiers need honest workers to copy, and have no --groups")
+        if self.answers_per_item > self.workers - math.ceil(copied * self.workers):
+            raise ConfigError("--answers-per-item must be no more than --workers (less copiers)")
+        if (self.groups or 1) > self.workers:
+            raise ConfigError("--groups must be no more than --workers")
         n_answers = math.ceil(self.items * self.answers_per_item)
         resources.require(
             40 * n_answers + 8 * self.classes**2 * self.workers * 4,
@@ -265,28 +247,17 @@ def simulate(settings: Simulation) -> Crowd:
     label = _answers(rng, confusions, worker, truth[item])
     originals = np.full(settings.workers, -1, dtype=np.int32)
     if copiers.any():
+        import pandas as pd
+
         models = np.flatnonzero(kinds == KINDS.index("honest"))
         originals[copiers] = models[below(rng, len(models), int(copiers.sum()))]
         confusions[copiers] = confusions[originals[copiers]]
-        worker, item, label = _with_copies(worker, item, label, originals)
+        own = pd.DataFrame({"worker": worker, "item": item, "label": label})
+        of = pd.DataFrame({"copier": np.flatnonzero(copiers), "worker": originals[copiers]})
+        copies = of.merge(own, on="worker").assign(worker=lambda found: found.pop("copier"))
+        both = pd.concat([own, copies]).sort_values(["item", "worker"]).astype(np.int32)
+        worker, item, label = (both[name].to_numpy() for name in own)
     return Crowd(worker, item, label, truth, kinds, originals, confusions)
-
-
-def _with_copies(
-    worker: Codes, item: Codes, label: Codes, originals: Codes
-) -> tuple[Codes, Codes, Codes]:
-    """Return the answers with those of copiers added, sorted by item and worker."""
-    copier = np.flatnonzero(originals >= 0).astype(np.int32)
-    by_worker = np.argsort(worker, kind="stable")
-    sizes = np.bincount(worker, minlength=len(originals))
-    starts = np.cumsum(sizes) - sizes
-    n_copied = sizes[originals[copier]]
-    within = np.arange(n_copied.sum()) - np.repeat(np.cumsum(n_copied) - n_copied, n_copied)
-    rows = by_worker[np.repeat(starts[originals[copier]], n_copied) + within]
-    worker = np.concatenate([worker, np.repeat(copier, n_copied)])
-    item, label = np.concatenate([item, item[rows]]), np.concatenate([label, label[rows]])
-    order = np.lexsort((worker, item))
-    return worker[order], item[order], label[order]
 
 
 def _answers(rng: np.random.Generator, confusions: Floats, worker: Codes, true: Codes) -> Codes:
