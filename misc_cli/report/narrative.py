@@ -132,23 +132,16 @@ def _trust(report: Report) -> Answer:
         kind, figure = "good" if right >= TRUSTED else "fact", _per_cent(right, 1)
         headline = (
             f"of the {count(known, 'label')} whose truth is known are right (95 % interval "
-            f"{100 * low:.1f} to {100 * high:.1f} %)"
+            f"{100 * low:.1f} to {100 * high:.1f} %); they say {_per_cent(confidence)}"
         )
-        text = f"On average the labels say that they are {_per_cent(confidence)} sure"
-        if confidence > high:
-            said.append(Sentence("look", f"{text}: that is too much.", link="sure"))
-        else:
-            text += ": they are better." if confidence < low else ", and they are."
-            said.append(Sentence("good", text))
     else:
         n_items = figures["items"]
         kind = "good" if confidence >= TRUSTED else "fact"
         figure = _per_cent(confidence, 1 if 0.99 < confidence < 0.9995 else 0)
         likely = f"{confidence * n_items:,.0f} of {n_items:,}"
         headline = f"of the labels are likely right: about {likely}"
-        raw = "" if report.facts.get("options", {}).get("calibrate", True) else "raw "
-        text = f"This is an estimate, the mean of the {raw}confidences; known labels (--truth) "
-        said.append(Sentence("fact", f"{text}would check it.", link="sure"))
+        text = "This is an estimate, the mean confidence; known labels (--truth) would check it."
+        said.append(Sentence("fact", text, link="sure"))
     warned = [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
     if figures.get("converged") is False and "converge" not in " ".join(warned):
         warned.append("the computation had not converged when it stopped; raise --max-iter")
@@ -159,15 +152,6 @@ def _trust(report: Report) -> Answer:
     ]
     if comparable(report):
         said += _doubtful_items(report.frames["items"])
-    agreement = report.frames.get("agreement", pd.DataFrame({"measure": [], "value": []}))
-    values = dict(zip(agreement["measure"], agreement["value"], strict=True))
-    alphas = [value for name, value in values.items() if str(name).startswith("alpha")]
-    if alphas and "pairwise agreement" in values:
-        text = (
-            f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
-            f"time (alpha {round(alphas[-1], 2) + 0:.2f}; 0 is chance, 1 is always)."
-        )
-        said.append(Sentence("fact", text, link="agreement"))
     note = next((str(one) for one in said if one.link == "decide"), "")
     return Answer("Can I trust these labels?", "trust", kind, figure, headline, said, note)
 
@@ -258,10 +242,6 @@ def _next(report: Report) -> Answer:
     if gain < LEAST_WORTH:
         kind, figure = "good", "Little to gain"
         headline = f"by asking {count(len(first), 'item')} again: {worth(gain)}"
-    if len(asked) > len(first):
-        text = f"Another answer may help {count(len(asked), 'item')} in all: "
-        text += f"{worth(asked['gain_once'].sum())}."
-        said.append(Sentence("fact", text, link="ask"))
     note = "Or decide the least sure items yourself: that teaches the rest."
     said.append(Sentence("fact", note, link="decide"))
     return Answer(question, link, kind, figure, headline, said, note)

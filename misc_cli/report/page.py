@@ -35,7 +35,7 @@ Rows = list[dict[Any, Any]]
 MOST_SUSPECTS, MOST_OTHERS = 2_000, 500  # workers on a page
 CARDS = narrative.ROUND  # least sure items that can be decided
 FEWEST_CARDS, SURE = 12, 0.95
-AGAINST, WRONG = 50, 50  # items whose label goes against the votes, or against the truth
+AGAINST = 50  # items whose label goes against the votes
 ASKED, ASKED_SAVED = 100, 5_000  # items to ask again: shown, and in the file that the page saves
 KNOWN_SAVED = 50_000  # labels known before that the saved gold.csv repeats
 CLASSES = 200
@@ -87,9 +87,8 @@ def _content(report: Report) -> dict[str, Any]:
     look = workers["kind"].isin(list(narrative.LOOK_AT))
     suspects, others = workers[look].head(MOST_SUSPECTS), workers[~look]
     block = [name for name in WORKER_COLUMNS if name in workers]
-    cards, against, wrong = _items_to_see(items)
-    seen = pd.concat([table["item"] for table in (cards, against, wrong)]).unique().tolist()
-    votes = votes_by_item(report, seen)
+    cards, against = _items_to_see(items)
+    votes = votes_by_item(report, pd.concat([cards["item"], against["item"]]).unique().tolist())
     classes_found = frames["classes"].sort_values("labels", ascending=False, kind="stable")
     date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
     return {
@@ -117,8 +116,7 @@ def _content(report: Report) -> dict[str, Any]:
         "round": narrative.ROUND,
         "cards": _rows(cards),
         "against": _rows(against),
-        "n_against": int(items["outvoted"].sum()) if "outvoted" in items else 0,
-        "wrong": _rows(wrong),
+        "n_against": int(items["outvoted"].sum()),
         "carried": report.carried,
         "votes": votes,
         "choices": {
@@ -163,24 +161,17 @@ def _known(report: Report) -> list[tuple[str, str]]:
     return list(zip(*(one.to_pylist() for one in names), strict=True))
 
 
-def _items_to_see(items: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the items to decide, those that go against the votes, and those that are wrong.
+def _items_to_see(items: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the items to decide, and those that go against the votes, the most contradicted first.
 
     To decide are the least sure; known ones are left out, and those that are as good as sure unless
-    there are few others. The most contradicted and the surest mistakes come first.
+    there are few others.
     """
     cards = (items[~items["gold"].astype(bool)] if "gold" in items else items).head(CARDS)
     cards = cards.head(max(int((cards["confidence"] < SURE).sum()), FEWEST_CARDS))
-    against = wrong = items.head(0)
-    if "outvoted" in items:
-        outvoted = items[items["outvoted"].astype(bool)]
-        votes = (outvoted["answers"] - outvoted["votes"]).sort_values(
-            ascending=False, kind="stable"
-        )
-        against = outvoted.loc[votes.index[:AGAINST]]
-    if "right" in items:
-        wrong = items[items["right"] == False][::-1].head(WRONG)  # noqa: E712  (None is unknown)
-    return cards, against, wrong
+    against = items[items["outvoted"]]
+    votes = (against["answers"] - against["votes"]).sort_values(ascending=False, kind="stable")
+    return cards, against.loc[votes.index[:AGAINST]]
 
 
 def _matrix(crowd: pd.DataFrame) -> pd.DataFrame | None:

@@ -18,7 +18,6 @@ WIDEST, NARROWEST = 60, 9
 AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
 TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
 RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
-SCALE = {"type": "3_color_scale", "min_color": RED, "mid_color": "#FFFFFF", "max_color": "#B7DFCB"}
 VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
 # The sheets and their frames, in order.
 SHEETS = {
@@ -67,8 +66,6 @@ SHARES = {
     *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence", "share", "gain"),
     *("votes_share", "labels_share", "gain_once"),
 }
-SCALES = ("accuracy", "confidence")  # coloured from low (bad) to high (good)
-FLAGS = ("overruled", "outvoted", "tie")
 # Of workers: how much an answer tells in bits is too high where answers are few.
 LEFT_OUT = ("information",)
 FIRST = ("worker", "verdict", "answers", "seconds", "accuracy", "accuracy_low", "accuracy_high")
@@ -169,15 +166,9 @@ def _write(book: Any, title: str, frame: pd.DataFrame) -> None:
         sheet.set_column(column, column, max(width, NARROWEST), cells)
         sheet.write_string(0, column, head, header)
         sheet.write_column(1, column, values, cells)
-        if name in SCALES:
-            sheet.conditional_format(1, column, len(frame), column, SCALE)
         for words, colour in VERDICT_COLOURS.items() if name == "verdict" else ():
             form = book.add_format({"bg_color": colour})
             rule = {"type": "text", "criteria": "begins with", "value": words, "format": form}
-            sheet.conditional_format(1, column, len(frame), column, rule)
-        if name in FLAGS:
-            amber = book.add_format({"bg_color": AMBER})
-            rule = {"type": "cell", "criteria": "==", "value": True, "format": amber}
             sheet.conditional_format(1, column, len(frame), column, rule)
 
 
