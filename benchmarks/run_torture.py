@@ -20,7 +20,7 @@ from torture import every, moments, mutants, nights, option_tries, places, stran
 from torture.harness import Tally, load
 
 from misc_cli.data.resources import limits
-from misc_cli.selection.worker_pool import Deadline, run_all
+from misc_cli.selection.worker_pool import NEVER, run_all
 
 Section = Callable[[], Tally]
 SIZES = ("quick", "minutes", "full", "every")
@@ -78,7 +78,7 @@ def main() -> None:
 
     done: list[Tally] = []
     with limits(2):
-        found = run_all(tally_of, names, deadline=Deadline(None), parallel=True)
+        found = run_all(tally_of, names, deadline=NEVER, parallel=True)
         done = list(found)
     for name, tally in zip(names, done, strict=True):
         print(f"{name}: {tally.tries:,} tries, {len(tally.failures)} failures", file=sys.stderr)

@@ -118,26 +118,20 @@ def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
     """Return the normalised product of posteriors to the power of their shares, (n, n_classes)."""
     if len(posteriors) == 1:
         return posteriors[0]
-    logs: Floats = np.average([logs_of(of_one) for of_one in posteriors], axis=0, weights=shares)
-    return normalised(logs)
-
-
-def logs_of(posteriors: Floats) -> Floats:
-    """Return the logarithms of posteriors, bounded below, (n, n_classes)."""
-    logs: Floats = np.log(np.maximum(posteriors, 1e-300))
-    return logs
-
-
-def normalised(logs: Floats) -> Floats:
-    """Return the posteriors of logarithms, (n, n_classes)."""
-    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-    posteriors: Floats = chances / chances.sum(axis=1, keepdims=True)
-    return posteriors
+    logs = [np.log(np.maximum(of_one, 1e-300)) for of_one in posteriors]
+    return _normalised(np.average(logs, axis=0, weights=shares))
 
 
 def temper(posteriors: Floats, temperature: float) -> Floats:
     """Return posteriors^(1/T), (n, n_classes), rows normalised; computed in logs."""
-    return normalised(logs_of(posteriors) / temperature)
+    return _normalised(np.log(np.maximum(posteriors, 1e-300)) / temperature)
+
+
+def _normalised(logs: Floats) -> Floats:
+    """Return the posteriors of logarithms, (n, n_classes)."""
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    posteriors: Floats = chances / chances.sum(axis=1, keepdims=True)
+    return posteriors
 
 
 def voted(totals: Floats, posteriors: Floats) -> Floats:
@@ -270,26 +264,15 @@ def looked_at(names: Names, n_votes: int, seed: int) -> Chosen:
     return chosen
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """The items and workers of votes, (n_votes,) each, and the number of items."""
-
-    items: Codes
-    workers: Codes
-    n_items: int
-
-    def per_item(self, values: Floats) -> Floats:
-        return np.bincount(self.items, values, minlength=self.n_items).astype(np.float64)
-
-
 def evidence_of_votes(matrix: sp.csr_array, confusions: Floats, class_sizes: Floats) -> Floats:
     """Return what votes say of their items, (n_items, K), given the workers' confusions.
 
     class_sizes (K,) is how many items each class is expected to have.
     """
-    pattern, classes = _pattern(matrix.indptr, matrix.indices, len(class_sizes))
+    items, workers, classes = _votes(matrix.indptr, matrix.indices, len(class_sizes))
     prior = (class_sizes + 1.0) / (class_sizes + 1.0).sum()
-    return _posteriors(pattern, classes, confusions, prior)
+    found = _posteriors(items, workers, classes, np.log(confusions), prior, matrix.shape[0])
+    return found
 
 
 def standard_errors(
@@ -299,62 +282,60 @@ def standard_errors(
     seed: int = 0,
 ) -> float:
     """Return how many standard errors more answers agree than those of simulated crowds."""
-    pattern, classes = _pattern(pointers, columns, counts.shape[1])
+    items, workers, classes = _votes(pointers, columns, counts.shape[1])
+    n_items = len(pointers) - 1
     confusions = shrunk_rows(counts, SHRINKAGE)
     said = counts.sum(axis=(0, 2))
-    prior = (said + 1.0) / (said + 1.0).sum()
-    posteriors = _posteriors(pattern, classes, confusions, prior)
-    real = _agreement(pattern, classes, confusions, posteriors)
+    prior, logs = (said + 1.0) / (said + 1.0).sum(), np.log(confusions)
+
+    def agreement(classes: Codes, posteriors: Floats) -> Floats:
+        """Return how far answers to each item agree beyond what its class explains, (n_items,)."""
+        label = posteriors.argmax(axis=1)[items]
+        agreed = np.zeros(n_items)
+        for code in range(confusions.shape[2]):
+            beyond = (classes == code) - confusions[workers, label, code]
+            squared = np.bincount(items, beyond, n_items) ** 2
+            agreed += squared - np.bincount(items, beyond**2, n_items)
+        return agreed
+
+    def drawn(chances: Floats) -> Codes:
+        """Draw a class for each row of probabilities, (n, n_classes)."""
+        places = random.random(len(chances))[:, None]
+        codes: Codes = (chances.cumsum(axis=1)[:, :-1] < places).sum(axis=1, dtype=np.int32)
+        return codes
+
+    posteriors = _posteriors(items, workers, classes, logs, prior, n_items)
+    real = agreement(classes, posteriors)
     random = np.random.default_rng(seed)
     made = []
     for _ in range(FAKES):
-        drawn = _draw(posteriors, random)
-        answers = _draw(confusions[pattern.workers, drawn[pattern.items]], random)
-        found = _posteriors(pattern, answers, confusions, prior)
-        made.append(_agreement(pattern, answers, confusions, found))
-    spread = pattern.n_items * float(np.mean([of_items.var() for of_items in made]))
+        of_items = drawn(posteriors)
+        answers = drawn(confusions[workers, of_items[items]])
+        found = _posteriors(items, workers, answers, logs, prior, n_items)
+        made.append(agreement(answers, found))
+    spread = n_items * float(np.mean([one.var() for one in made]))
     if spread <= 0.0:
         return 0.0
-    ahead = real.sum() - np.mean([of_items.sum() for of_items in made])
+    ahead = real.sum() - np.mean([one.sum() for one in made])
     return float(ahead / np.sqrt(spread * (1.0 + 1.0 / FAKES)))
 
 
-def _pattern(
+def _votes(
     pointers: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], n_classes: int
-) -> tuple[Pattern, Codes]:
-    """Return the pattern of votes and their classes, (n_votes,)."""
-    n_items = len(pointers) - 1
+) -> tuple[Codes, Codes, Codes]:
+    """Return item, worker and class of each vote, (n_votes,)."""
     workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
-    items = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pointers))
-    return Pattern(items, workers, n_items), classes
+    items = np.repeat(np.arange(len(pointers) - 1, dtype=np.int32), np.diff(pointers))
+    return items, workers, classes
 
 
-def _draw(chances: Floats, random: np.random.Generator) -> Codes:
-    """Draw a class for each row of probabilities, (n, n_classes)."""
-    places = random.random(len(chances))
-    drawn: Codes = (chances.cumsum(axis=1)[:, :-1] < places[:, None]).sum(axis=1, dtype=np.int32)
-    return drawn
-
-
-def _posteriors(pattern: Pattern, classes: Codes, confusions: Floats, prior: Floats) -> Floats:
+def _posteriors(
+    items: Codes, workers: Codes, classes: Codes, logs: Floats, prior: Floats, n_items: int
+) -> Floats:
     """Return posteriors, (n_items, K), by one E-step (Dawid & Skene 1979, eq. 2.5)."""
-    logs = np.log(confusions)
-    scores = np.log(prior) + np.stack(
-        [
-            pattern.per_item(logs[pattern.workers, true, classes])
-            for true in range(confusions.shape[1])
-        ],
-        axis=1,
-    )
+    summed = [
+        np.bincount(items, logs[workers, true, classes], n_items) for true in range(len(prior))
+    ]
+    scores = np.log(prior) + np.stack(summed, axis=1)
     normalise_scores(scores)
     return scores
-
-
-def _agreement(pattern: Pattern, classes: Codes, confusions: Floats, posteriors: Floats) -> Floats:
-    """Return how far the answers to each item agree beyond what its class explains, (n_items,)."""
-    label = posteriors.argmax(axis=1)[pattern.items]
-    agreed = np.zeros(pattern.n_items)
-    for said in range(confusions.shape[2]):
-        beyond = (classes == said) - confusions[pattern.workers, label, said]
-        agreed += pattern.per_item(beyond) ** 2 - pattern.per_item(beyond**2)
-    return agreed

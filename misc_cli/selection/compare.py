@@ -17,10 +17,11 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
+from misc_cli.selection import worker_pool
 from misc_cli.selection.candidates import Method, fit
 from misc_cli.selection.cross_validation import WORTH_A_PROCESS, CrossValidation
 from misc_cli.selection.scoring import lead, standard_error
-from misc_cli.selection.worker_pool import Deadline, run_all, warn_of_time
+from misc_cli.selection.worker_pool import NEVER, check, run_all, warn_of_time
 
 NULL = "null"
 
@@ -58,14 +59,14 @@ def compare(
     on_iteration: OnIteration = ignore_iteration,
 ) -> list[Standing]:
     """Every method and the null on the same hidden answers, best first; truth is only reported."""
-    deadline = Deadline(time_budget)
+    deadline = worker_pool.clock() + (NEVER if time_budget is None else time_budget)
     work = CrossValidation(engine, seed=seed, on_iteration=on_iteration)
     if not work.folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
     work.deadline = deadline  # not for hiding answers: without that there is nothing to show
     scores = work.score(methods)
     if not scores:  # a leaderboard has at least one line
-        work.deadline = Deadline(None)
+        work.deadline = NEVER
         scores = work.score(methods[:1])
     judged = {score.method.name for score in scores}
     warn_of_time([method.name for method in methods if method.name not in judged])
@@ -75,11 +76,11 @@ def compare(
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = work.fit([score.method for score in order])
     decided = [decide(trial.posteriors).label for trial in fitted]
-    leader = order[0].best
-    best_lead = float((leader - work.null).mean())
+    leader, null = order[0].best, work.blind[0]
+    best_lead = float((leader - null).mean())
 
     def standing(method: str, values: Floats, **more: Any) -> Standing:
-        part = float((values - work.null).mean())
+        part = float((values - null).mean())
         return Standing(
             method=method,
             score=float(np.mean(values)),
@@ -89,7 +90,7 @@ def compare(
             **more,
         )
 
-    standings = [standing(NULL, work.null)]
+    standings = [standing(NULL, null)]
     for score, trial, label in zip(order, fitted, decided, strict=True):
         error = None if truth is None else 100.0 * expected_error(trial.posteriors, truth)
         differs = int((label != decided[0]).sum())
@@ -223,13 +224,13 @@ def errors(
 
     Nothing is hidden: truth is the judge.
     """
-    deadline = Deadline(time_budget)
+    deadline = worker_pool.clock() + (NEVER if time_budget is None else time_budget)
 
     def attempt(method: Method) -> float:
         assert dataset.truth is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fit(method, dataset.engine, lambda _: deadline.check())
+            fit(method, dataset.engine, lambda _: check(deadline))
         return 100.0 * expected_error(dataset.engine.whole(POSTERIORS), dataset.truth)
 
     parallel = dataset.engine.n_votes >= WORTH_A_PROCESS

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -57,7 +57,8 @@ from misc_cli.engines.views import (
     without_gold,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.evidence import said_by_workers
+from misc_cli.quality.evidence import one_label_workers, said_by_workers
+from misc_cli.selection import worker_pool
 from misc_cli.selection.calibration import (
     FAILED,
     PASSED,
@@ -78,10 +79,8 @@ from misc_cli.selection.scoring import (
     Score,
     Trial,
     lead,
-    null_score,
-    one_label_share,
 )
-from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, run_all
+from misc_cli.selection.worker_pool import NEVER, check, run_all
 
 # Fewer answers than this are over before another process could start.
 WORTH_A_PROCESS = 20_000
@@ -90,6 +89,8 @@ WORTH_A_PROCESS = 20_000
 MANY_ANSWERS = 30_000
 # Instead of SHRINKAGE where the counts are whole.
 HARD_SHRINKAGE = 1.0
+# Pseudo-answers, spread as the crowd answers, that a worker's label shares start from.
+NULL_SHRINKAGE = 2.0
 
 
 @dataclass(frozen=True)
@@ -167,11 +168,8 @@ def known_items(block: Block, rows: RowArrays) -> list[tuple[Array, Array, Array
 class CrossValidation:
     """The answers, their folds, the clock and the observer that all stages share.
 
-    null      (n_hidden,) log scores of the null forecaster, fold by fold
-    blind     the mean log score of the null or of the crowd's label shares, whichever is better
-    workers   (n_hidden,) who gave the hidden answers
+    workers   (n_hidden,) who gave the hidden answers, fold by fold
     deadline  when trials on folds must end; `last`, when fits on all answers must
-    one_label the share of answers by workers who only ever say one label
     left_out  what there was no time for
     late      there was not even time to hide answers
     """
@@ -181,8 +179,8 @@ class CrossValidation:
         engine: Engine,
         *,
         seed: int = 0,
-        deadline: Deadline = NO_DEADLINE,
-        last: Deadline = NO_DEADLINE,
+        deadline: float = NEVER,
+        last: float = NEVER,
         on_iteration: OnIteration = ignore_iteration,
         lighten: Lighten = without_posteriors,
         most_folds: int | None = None,
@@ -193,29 +191,47 @@ class CrossValidation:
         self.in_memory = isinstance(engine, MemoryEngine)
         self.parallel = self.in_memory and self.n_votes >= WORTH_A_PROCESS
         self.has_gold = bool(engine.sweep(SumOver(count_known)))
-        self.one_label = one_label_share(said_by_workers(engine))
         self.left_out: list[str] = []
         self.folds: list[Fold] = []
         self._marked: Fold | None = None
-        nulls, crowd = [], []
         n_folds, share = fold_plan(self.n_votes)
-        self.late = deadline.passed
+        self.late = worker_pool.clock() >= deadline
         if not self.late:
             for fold in folds_of(engine, min(n_folds, most_folds or n_folds), share, seed):
                 self.folds.append(fold)
                 self._marked = fold
-                said = said_by_workers(fold.training)
-                nulls.append(null_score(said, fold.hidden))
-                shares = said.sum(axis=0) / said.sum()
-                everywhere = np.broadcast_to(shares, (len(fold.hidden), len(shares)))
-                crowd.append(log_score(everywhere, fold.hidden))
-                self.late = deadline.passed
+                self.late = worker_pool.clock() >= deadline
                 if self.late:
                     break
-        if self.folds:
-            self.null = np.concatenate(nulls)
-            self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
-            self.workers: Codes = np.concatenate([fold.hidden.workers for fold in self.folds])
+
+    def mark(self, fold: Fold) -> None:
+        """Hide the answers of a fold on an engine that hides those of one fold at a time."""
+        if isinstance(fold.training, TrainingView) and self._marked is not fold:
+            self.engine.sweep(Hide(fold.training.draw))
+            self._marked = fold
+
+    @cached_property
+    def workers(self) -> Codes:
+        return np.concatenate([fold.hidden.workers for fold in self.folds])
+
+    @cached_property
+    def one_label(self) -> float:
+        """Of the answers, the share of workers who only ever say one label, beyond chance."""
+        said = said_by_workers(self.engine)
+        return float(said[one_label_workers(said)].sum() / max(said.sum(), 1))
+
+    @cached_property
+    def blind(self) -> tuple[Floats, Floats]:
+        """Scores of what knows no items: each worker's own label shares (the null), the crowd's."""
+        null, crowd = [], []
+        for fold in self.folds:
+            self.mark(fold)
+            hidden, said = fold.hidden, said_by_workers(fold.training)
+            shares = said.sum(axis=0) / said.sum()
+            own = said[hidden.workers] + NULL_SHRINKAGE * shares
+            null.append(log_score(own / own.sum(axis=1, keepdims=True), hidden))
+            crowd.append(log_score(np.broadcast_to(shares, own.shape), hidden))
+        return np.concatenate(null), np.concatenate(crowd)
 
     def trial(
         self,
@@ -224,7 +240,7 @@ class CrossValidation:
         *,
         initial: Floats | None = None,
         whole: Fitted | None = None,
-        deadline: Deadline = NO_DEADLINE,
+        deadline: float = NEVER,
     ) -> Trial:
         """Fit and score a method on a fold; without one, fit all answers.
 
@@ -235,16 +251,14 @@ class CrossValidation:
         if fold is not None:
             variant = getattr(method.aggregator, "cv_variant", method.aggregator)
             tried, engine = replace(method, aggregator=variant), fold.training
-            if isinstance(fold.training, TrainingView) and self._marked is not fold:
-                self.engine.sweep(Hide(fold.training.draw))
-                self._marked = fold
+            self.mark(fold)
         elif isinstance(engine, MemoryEngine):
             engine = engine.with_labels(engine.labels)
         records: list[Iteration] = []
         started = time.perf_counter()
 
         def observe(iteration: Iteration) -> None:
-            deadline.check()
+            check(deadline)
             if fold is None and self.in_memory:
                 records.append(self.lighten(iteration))
             elif fold is None:
@@ -305,7 +319,7 @@ class CrossValidation:
         self,
         members: Sequence[Method],
         initial: Floats | None = None,
-        deadline: Deadline | None = None,
+        deadline: float | None = None,
         made: Sequence[Trial] = (),
     ) -> list[Trial]:
         """Fit the chosen methods on all answers; what several complain of is said once.
@@ -357,6 +371,8 @@ class CrossValidation:
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         if len(scores) > 1:
             by_hidden = replace(by_hidden, own=1.0)
+        if not self.has_gold:
+            return by_hidden
         return self.by_gold([score.method for score in scores], shares, by_hidden)
 
     def _counts(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
@@ -392,9 +408,7 @@ class CrossValidation:
         shares: Sequence[float],
         by_hidden: Calibration,
     ) -> Calibration:
-        """Return the calibration that gold items ask for, if there are any; else as it was."""
-        if not self.has_gold:
-            return by_hidden
+        """Return the calibration that gold items ask for; as it was, if time runs out."""
 
         def attempt(member: Method) -> list[Array]:
             engine = self.engine
@@ -403,7 +417,7 @@ class CrossValidation:
                 unaware = engine.with_labels(replace(engine.labels, gold=None))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fit(member, unaware, lambda _: self.last.check())
+                fit(member, unaware, lambda _: check(self.last))
             if isinstance(engine, MemoryEngine):
                 held = np.asarray(unaware.whole(POSTERIORS))
                 engine = MemoryEngine(engine.labels, {POSTERIORS: held})

@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from misc_cli.data.holdout import Triplets, log_score
 from misc_cli.data.types import Codes, Floats, Iteration
 from misc_cli.engines.protocol import Fitted
-from misc_cli.quality.evidence import ONE_LABEL_SHARE, one_label_workers
+from misc_cli.quality.evidence import ONE_LABEL_SHARE
 from misc_cli.selection.candidates import Method
 
 # How many standard errors make a difference. Two would let one candidate in twenty through by
@@ -24,8 +22,6 @@ FILLED = "missing answers filled in first"  # what completion is, in the words o
 # would be a lottery ticket, and between neighbours a sharp limit would be one too.
 FULL_SHARE = 0.97
 NO_SHARE = 0.93
-# Pseudo-answers, spread as the crowd answers, that a worker's label shares start from.
-NULL_SHRINKAGE = 2.0
 
 
 def standard_error(values: Floats, workers: Codes) -> float:
@@ -52,22 +48,6 @@ def lead(ahead: Floats, behind: Floats, workers: Codes) -> float:
     if error == 0.0:
         return float(np.sign(difference.mean()) * np.inf) if difference.any() else 0.0
     return float(difference.mean() / error)
-
-
-def one_label_share(counts: npt.NDArray[Any]) -> float:
-    """Of the answers, the share of workers who only ever say one label, beyond chance.
-
-    counts (n_workers, n_classes) is how often each worker said each class.
-    """
-    alone = one_label_workers(counts)
-    return float(counts[alone].sum() / max(counts.sum(), 1))
-
-
-def null_score(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
-    """Return the log score of each hidden answer by its worker's own label shares."""
-    said = counts[hidden.workers].astype(np.float64)
-    said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
-    return log_score(said / said.sum(axis=1, keepdims=True), hidden)
 
 
 def holdout_uninformative(mean_lead: float, errors: float, one_label: float) -> bool:

@@ -36,6 +36,7 @@ from misc_cli.data.types import (
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import ONE_LABEL_SHARE
+from misc_cli.selection import worker_pool
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Method
 from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation, by_answers
@@ -53,7 +54,7 @@ from misc_cli.selection.scoring import (
     why,
     why_votes,
 )
-from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, OutOfTime, run_all, warn_of_time
+from misc_cli.selection.worker_pool import NEVER, OutOfTime, run_all, warn_of_time
 
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.
 MIN_ANSWERS = 1_000
@@ -101,15 +102,12 @@ def search(
     takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
     choice of pure methods, by name, which stays unless the new one is clearly better (`staying`).
     """
-    judging, fitting = (
-        Deadline(None if time_budget is None else share * time_budget)
-        for share in (JUDGING_SHARE, FITTING_SHARE)
-    )
+    now, budget = worker_pool.clock(), NEVER if time_budget is None else time_budget
     work = CrossValidation(
         engine,
         seed=seed,
-        deadline=judging,
-        last=fitting,
+        deadline=now + JUDGING_SHARE * budget,
+        last=now + FITTING_SHARE * budget,
         on_iteration=on_iteration,
         lighten=lighten,
     )
@@ -205,7 +203,7 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResu
     """The first method as it is, or the votes if there is no time even for that."""
     votes = [method for method in pure if method.name == "mv"]
     methods = [*votes, pure[0]][-2:]
-    fitted = work.fit(methods) or work.fit(methods[:1], deadline=NO_DEADLINE)
+    fitted = work.fit(methods) or work.fit(methods[:1], deadline=NEVER)
     taken = fitted[-1].method
     warn_of_time(["choosing and calibrating"])
     reason = f"there was no time to judge methods: {taken.name} as it is"
@@ -235,7 +233,7 @@ def scored(work: CrossValidation, methods: Sequence[Method]) -> list[Score]:
 
 def independent(work: CrossValidation, scores: Sequence[Score]) -> bool:
     """Return True if workers do not err together, by the first quick method that counts."""
-    leads = [float((score.best - work.null).mean()) for score in scores]
+    leads = [float((score.best - work.blind[0]).mean()) for score in scores]
     if max(leads) <= 0.0:
         return False
     for score, share in zip(scores, weights(leads), strict=True):
@@ -287,7 +285,7 @@ def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Scor
 
 def hopeless(work: CrossValidation, values: Floats, best: Floats) -> bool:
     """Tell if a method with these scores is clearly short of the share of the best that counts."""
-    null = work.null[: len(values)]
+    null = work.blind[0][: len(values)]
     needed = null + NO_SHARE * (best[: len(values)] - null)
     return lead(needed, values, work.workers) > HOPELESS
 
@@ -300,12 +298,13 @@ def weighed(
     If the null is unbeaten, the best has all the weight. A slow method that was given up before
     the last fold is clearly behind. An earlier choice stays unless the new one is clearly better.
     """
-    null, workers, one_label = work.null, work.workers, work.one_label
+    (null, crowd), workers, one_label = work.blind, work.workers, work.one_label
     whole = [score for score in scores if len(score.trials) == len(work.folds)]
     leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
     ahead = lead(best.best, null, workers)
-    beaten = not holdout_uninformative(float(best.best.mean()) - work.blind, ahead, one_label)
+    unaware = max(float(null.mean()), float(crowd.mean()))
+    beaten = not holdout_uninformative(float(best.best.mean()) - unaware, ahead, one_label)
     if beaten and ahead < SIGNIFICANT:
         warnings.warn(
             "what methods know of items beyond each worker's own label shares may be luck "

@@ -10,6 +10,7 @@ of its connection and never a wait. (`concurrent.futures` shares one pipe and on
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
@@ -38,27 +39,15 @@ class OutOfTime(Exception):
     """Raised by a fit that notices, between two iterations, that its deadline is past."""
 
 
-class Deadline:
-    """The moment at which a search must stop; never for `None` seconds."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.end = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def passed(self) -> bool:
-        return self.end is not None and time.monotonic() >= self.end
-
-    @property
-    def left(self) -> float | None:
-        return None if self.end is None else max(0.0, self.end - time.monotonic())
-
-    def check(self) -> None:
-        """Raise OutOfTime after the deadline, where nobody else ends the work."""
-        if self.passed:
-            raise OutOfTime
+# A deadline is a moment of `clock`.
+clock = time.monotonic
+NEVER = math.inf
 
 
-NO_DEADLINE = Deadline(None)
+def check(deadline: float) -> None:
+    """Raise OutOfTime after the deadline, where nobody else ends the work."""
+    if clock() >= deadline:
+        raise OutOfTime
 
 
 def warn_of_time(left_out: Sequence[str]) -> None:
@@ -72,7 +61,7 @@ def run_all(
     function: Callable[[Task], Outcome],
     tasks: Sequence[Task],
     *,
-    deadline: Deadline,
+    deadline: float,
     parallel: bool,
 ) -> Iterator[Outcome]:
     """Yield `function` of every task in order; what is unfinished at the deadline is dropped.
@@ -114,9 +103,8 @@ def run_all(
                 for child in children.values():
                     child.join()
     for task in tasks:
-        if deadline.passed:
-            return
         try:
+            check(deadline)
             outcome = function(task)
         except OutOfTime:
             return
@@ -124,7 +112,7 @@ def run_all(
 
 
 def _results(
-    children: dict[Connection, ForkProcess], n_tasks: int, deadline: Deadline
+    children: dict[Connection, ForkProcess], n_tasks: int, deadline: float
 ) -> Iterator[Any]:
     """Yield results in the order of the tasks, each as soon as it is there."""
     from multiprocessing.connection import wait
@@ -143,9 +131,10 @@ def _results(
         give(connection)
     for task in range(n_tasks):
         while task not in found:
-            if deadline.passed:
+            left = deadline - clock()
+            if left <= 0.0:
                 return
-            ready = wait(list(at), deadline.left)
+            ready = wait(list(at), None if deadline == NEVER else left)
             for connection in [one for one in at if one in ready]:
                 try:
                     found[at.pop(connection)] = connection.recv_bytes()

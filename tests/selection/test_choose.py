@@ -12,14 +12,11 @@ from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.cross_validation import CrossValidation
 from misc_cli.selection.scoring import (
     Score,
     holdout_uninformative,
     lead,
-    null_score,
-    one_label_share,
     standard_error,
     weights,
 )
@@ -72,21 +69,14 @@ def test_methods_count_by_their_share_of_the_best_lead() -> None:
 
 
 def test_the_null_knows_how_often_a_worker_says_what() -> None:
-    labels, _ = simulated()
-    kept, hidden = next(folds(labels, 1, 0.1, seed=0))
-    left = answers_of(kept.votes)  # type: ignore[arg-type]
+    work = CrossValidation(MemoryEngine(simulated()[0]))
+    fold = work.folds[0]
+    assert isinstance(fold.training, MemoryEngine)
+    left, hidden = answers_of(fold.training.votes), fold.hidden  # type: ignore[arg-type]
     crowd = np.bincount(left.classes, minlength=3) / len(left)
     own = np.bincount(left.classes[left.workers == hidden.workers[0]], minlength=3)
     expected = (own + 2.0 * crowd) / (own.sum() + 2.0)
-    found = null_score(said_by_workers(MemoryEngine(kept)), hidden)
-    assert found[0] == pytest.approx(np.log(expected[hidden.classes[0]]))
-
-
-def test_one_label_workers_are_those_whom_chance_does_not_explain() -> None:
-    said = np.array([[40, 0, 0], [0, 30, 0], [3, 0, 0], [20, 20, 17]])  # three answers are chance
-    assert one_label_share(said) == pytest.approx(70 / 130)
-    rare = np.array([[200, 0], [190, 10], [195, 5]])  # nearly all items are of the first class
-    assert one_label_share(rare) == 0.0
+    assert work.blind[0][0] == pytest.approx(np.log(expected[hidden.classes[0]]))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +103,7 @@ def forecasting(values: Floats, n_folds: int = 1) -> Score:
 
 def drawn(work: CrossValidation, errors: float) -> Floats:
     """Values by hidden answer whose mean is so many of its standard errors."""
-    noise = np.random.default_rng(0).normal(size=len(work.null))
+    noise = np.random.default_rng(0).normal(size=len(work.blind[0]))
     noise -= noise.mean()
     return noise + errors * standard_error(noise, work.workers)
 
@@ -124,14 +114,14 @@ def test_a_slow_method_is_given_up_from_two_standard_errors_short(
 ) -> None:
     """Short of 0.93 of the best lead, the least share that counts."""
     work = CrossValidation(MemoryEngine(simulated()[0]))
-    values = work.null + 0.93 - drawn(work, errors)
-    assert hopeless(work, values, work.null + 1.0) is given_up
+    values = work.blind[0] + 0.93 - drawn(work, errors)
+    assert hopeless(work, values, work.blind[0] + 1.0) is given_up
 
 
 @pytest.mark.parametrize(("errors", "is_luck"), [(2.9, True), (3.1, False)])
 def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: bool) -> None:
     work = CrossValidation(MemoryEngine(simulated()[0]))
-    values = work.null + drawn(work, errors)
+    values = work.blind[0] + drawn(work, errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         _, reasons = weighed(work, [forecasting(values, len(work.folds))], {})
@@ -154,8 +144,10 @@ def test_what_forecasts_best_without_the_item_may_be_the_crowds_shares() -> None
         left = answers_of(training.votes)  # type: ignore[arg-type]
         shares = np.bincount(left.classes, minlength=3) / len(left)
         by_crowd.append(np.log(shares)[hidden.classes])
-    assert alike.blind == pytest.approx(float(np.concatenate(by_crowd).mean()))
-    assert alike.blind > alike.null.mean()
+    null, crowd = alike.blind
+    np.testing.assert_allclose(crowd, np.concatenate(by_crowd))
+    assert crowd.mean() > null.mean()
     # where each worker has a label of its own, the worker's shares tell more
     own = CrossValidation(MemoryEngine(labels_from(workers % 30, items, workers % 3, (200, 30, 3))))
-    assert own.blind == own.null.mean()
+    null, crowd = own.blind
+    assert null.mean() > crowd.mean()

@@ -15,7 +15,7 @@ import pytest
 
 from misc_cli.data.resources import limits
 from misc_cli.errors import MiscError
-from misc_cli.selection.worker_pool import Deadline, run_all
+from misc_cli.selection.worker_pool import NEVER, clock, run_all
 from tests.conftest import REPO
 
 pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no forking here")
@@ -32,7 +32,14 @@ def run(
     function: Callable[[int], int], tasks: list[int], seconds: float | None = None
 ) -> list[int]:
     with limits(2):
-        return list(run_all(function, tasks, deadline=Deadline(seconds), parallel=True))
+        return list(
+            run_all(
+                function,
+                tasks,
+                deadline=NEVER if seconds is None else clock() + seconds,
+                parallel=True,
+            )
+        )
 
 
 def no_children() -> bool:
@@ -83,7 +90,7 @@ def test_a_child_killed_halfway_through_its_result_is_no_hang() -> None:
         return bytes(200_000_000 if task == 1 else 10)
 
     with limits(2):
-        results = run_all(large, [0, 1, 2, 3], deadline=Deadline(None), parallel=True)
+        results = run_all(large, [0, 1, 2, 3], deadline=float("inf"), parallel=True)
         next(results)
         time.sleep(1.0)  # while nobody reads, the pipe is full
         with pytest.raises(MiscError, match="lower --threads"):
@@ -97,7 +104,12 @@ def test_the_deadline_holds_in_the_midst_of_a_large_result() -> None:
 
     for seconds in (0.01, 0.05, 0.1, 0.15, 0.2):
         with limits(2):
-            found = run_all(large, [0] * 6, deadline=Deadline(seconds), parallel=True)
+            found = run_all(
+                large,
+                [0] * 6,
+                deadline=NEVER if seconds is None else clock() + seconds,
+                parallel=True,
+            )
             assert all(len(result) == 50_000_000 for result in found)
     assert no_children()
 
@@ -152,14 +164,14 @@ def _inside_a_daemon() -> list[int]:
 ORPHANS = """
 import os, time
 from misc_cli.data.resources import limits
-from misc_cli.selection.worker_pool import Deadline, run_all
+from misc_cli.selection.worker_pool import clock, run_all
 
 def pid(task):
     return os.getpid()
 
 asked = limits(processes=True)
 asked.__enter__()
-for child in run_all(pid, [0, 1], deadline=Deadline(None), parallel=True):
+for child in run_all(pid, [0, 1], deadline=float("inf"), parallel=True):
     print(child, flush=True)
     time.sleep(60)
 """
@@ -192,13 +204,13 @@ def _runs(pid: int) -> bool:
 # Children that still start when the search is over, under the signal handlers of `misc`.
 SLOW_START = """
 import os, signal, sys, time
-from misc_cli.selection.worker_pool import Deadline, run_all
+from misc_cli.selection.worker_pool import clock, run_all
 from misc_cli.data.resources import limits
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 os.register_at_fork(after_in_child=lambda: time.sleep(1.0))
 with limits(2), limits(processes=True):
-    print(list(run_all(abs, [1, 2], deadline=Deadline(0.3), parallel=True)))
+    print(list(run_all(abs, [1, 2], deadline=clock() + 0.3, parallel=True)))
 """
 
 

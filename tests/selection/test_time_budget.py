@@ -11,33 +11,32 @@ from misc_cli import registry
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
-from misc_cli.selection import candidates
+from misc_cli.selection import candidates, worker_pool
 from misc_cli.selection.candidates import Method
 from misc_cli.selection.compare import compare
 from misc_cli.selection.search import search
-from misc_cli.selection.worker_pool import Deadline
 from tests.selection.crowds import method, simulated
 
 
-class OnPaper(Deadline):
-    """By a clock that only the test moves."""
+class OnPaper:
+    """A clock that only the test moves; `then` is the time after the first look at it."""
 
     now = 0.0
+    then: float | None = None
 
-    def __init__(self, seconds: float | None) -> None:
-        self.end, self.seconds = None, seconds
-
-    @property
-    def passed(self) -> bool:
-        return self.seconds is not None and OnPaper.now >= self.seconds
+    @classmethod
+    def read(cls) -> float:
+        found = cls.now
+        cls.now = cls.now if cls.then is None else cls.then
+        return found
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[OnPaper]:
     """Of 60 seconds, judging has 36, and fits are over after 54."""
     monkeypatch.setattr(OnPaper, "now", 0.0)
-    monkeypatch.setattr("misc_cli.selection.search.Deadline", OnPaper)
-    monkeypatch.setattr("misc_cli.selection.compare.Deadline", OnPaper)
+    monkeypatch.setattr(OnPaper, "then", None)
+    monkeypatch.setattr(worker_pool, "clock", OnPaper.read)
     return OnPaper
 
 
@@ -63,7 +62,7 @@ def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
     late: float, taken: str, clock: type[OnPaper]
 ) -> None:
     labels, _ = simulated()
-    clock.now = late
+    clock.then = late
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
         found = search(MemoryEngine(labels), [method("ds-em"), method("mv")], time_budget=60.0)
     assert found.selection["chosen"] == [taken]
