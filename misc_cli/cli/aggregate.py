@@ -138,7 +138,7 @@ def show(finished: Finished, console: Console) -> None:
         aside = None if read is None else read.set_aside
         rows = summary(outcome, run.places, aside, closely=console.tells and not several)
         if read is not None:
-            rows.insert(1, ("read as", read.read_as))
+            rows.insert(1, ("read as", read.files[0].read_as or ""))
         if rejection is not None:
             rows.insert(-1, ("rejected", rejection))
         elif session is not None:

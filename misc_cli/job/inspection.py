@@ -103,10 +103,8 @@ def _question(name: str, parts: list[Part], options: ReadOptions) -> Facts:
     read = []
     for opened, question, own in parts:
         try:
-            for one in single(opened.document.name, question, own):
-                cleaned, aside = opened.clean(one, own)
-                refused += [told for told, _ in checks.oddities(cleaned, own, opened.view)]
-                read.append(opened.table(cleaned, aside, own))
+            apart = single(opened.document.name, question, own)
+            read += [opened.table(one, own, refused) for one in apart]
         except InputError as error:
             refused.append(str(error))
     if read:

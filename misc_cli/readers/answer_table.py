@@ -49,14 +49,8 @@ class FileInfo:
         return ", ".join(filter(None, (self.format, delimiter, header, self.reader)))
 
 
-@dataclass(frozen=True)
-class Rejects:
-    """Rows of one file that were set aside for one reason; `lines` gives rows' lines."""
-
-    file: str
-    reason: str
-    rows: Any
-    lines: Callable[[Sequence[int]], list[int]]
+# Rows of one file that were set aside for one reason: file, reason, rows, what gives their lines.
+Rejects = tuple[str, str, Any, Callable[[Sequence[int]], list[int]]]
 
 
 @dataclass(frozen=True)
@@ -93,15 +87,8 @@ class AnswerTable:
             }
             yield {**columns, **beside}
 
-    @property
-    def read_as(self) -> str:
-        """Return the line that says which columns were taken for what."""
-        first = self.files[0].read_as or ""
-        others = {file.read_as for file in self.files[1:]} - {first}
-        return first + (f" (and {len(others)} other ways in other files)" if others else "")
 
-
-def read_as(columns: dict[str, str], set_aside: dict[str, int]) -> str:
+def read_as(columns: Mapping[str, str], set_aside: Mapping[str, int]) -> str:
     """Return one line: worker = a, item = b, label = c; 56 rejected, 12 empty set aside."""
     roles = [f"{role} = {columns[role]}" for role in ("worker", "item", "label") if role in columns]
     aside = ", ".join(f"{n:,} {reason}" for reason, n in set_aside.items())
@@ -145,9 +132,9 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
 def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
     """Return file, line and reason of every row that was set aside, by file and line."""
     found = sorted(
-        (group.file, line, group.reason)
-        for group in rejects
-        for line in group.lines([int(row) for row in group.rows])
+        (file, line, reason)
+        for file, reason, rows, lines_of in rejects
+        for line in lines_of([int(row) for row in rows])
     )
     files, numbers, reasons = zip(*found, strict=True) if found else ((), (), ())
     return {

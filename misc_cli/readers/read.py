@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
 from misc_cli.readers.addresses import check_stdin_once, expand
-from misc_cli.readers.answer_table import AnswerTable, FileInfo, Rejects, joined_tables, read_as
+from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables, read_as
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document, open_document, readable
 from misc_cli.readers.layouts import read_layout
@@ -107,91 +108,79 @@ def read_source(source: Source, options: ReadOptions, *, each: bool = False) -> 
     opened = open_answers(source, options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
-    name, view = opened.document.name, opened.view
-    found = []
-    for question in pick(name, view, opened.reading, options, each=each):
-        cleaned, aside = opened.clean(question, options)
-        checks.refuse(cleaned, options, view)
-        found.append(opened.table(newest_last(cleaned, view), aside, options))
-    return found
+    picked = pick(opened.document.name, opened.view, opened.reading, options, each=each)
+    return [opened.table(question, options) for question in picked]
 
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """One file, read but not yet reduced to a question."""
+    """One file, read but not yet reduced to a question; `view` is the table of its rows."""
 
     document: Document
+    view: Document
     reading: Reading
     sha256: str
 
-    @property
-    def view(self) -> Document:
-        """Return what rows are counted in."""
-        return self.reading.view or self.document
+    def table(
+        self, question: Question, options: ReadOptions, refused: list[str] | None = None
+    ) -> AnswerTable:
+        """Return the answers to a question that count, with how they were read.
 
-    def clean(self, question: Question, options: ReadOptions) -> tuple[Question, dict[str, Any]]:
-        """Return the question without the rows that filters take out, and reason → rows."""
-        question, found = counting_rows(self.view, question, options)
-        aside: dict[str, Any] = dict(self.reading.aside)
+        What speaks against them is raised, or added to `refused` where that is given.
+        """
+        document, name, view = self.document, self.document.name, self.view
+        question, found = counting_rows(view, question, options)
+        aside: dict[str, Any] = {r: np.asarray(rows) for r, rows in self.reading.aside.items()}
         for reason, rows in found.items():
-            before = np.asarray(aside.get(reason, ()), dtype=np.int64)
-            aside[reason] = np.concatenate([before, rows])
+            aside[reason] = np.concatenate([aside[reason], rows]) if reason in aside else rows
         if not len(question):
             told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
             what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
-            raise EmptyFile(f"{self.document.name}: {what}; give a file with answers in it")
-        return question, aside
-
-    def table(self, question: Question, aside: dict[str, Any], options: ReadOptions) -> AnswerTable:
-        """Return this file's answers to a question, with how they were read."""
-        document, name = self.document, self.document.name
-        lines, columns = self.view.table.lines_of, dict(question.columns)
-        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
-        layout, is_table = self.reading.layout, document.records is None
-        if is_table and document.table.bad_lines:
-            rejects.append(Rejects(name, BAD_ROW, np.array(document.table.bad_lines), list))
-        n_aside = {one.reason: len(one.rows) for one in rejects if len(one.rows)}
+            raise EmptyFile(f"{name}: {what}; give a file with answers in it")
+        if refused is None:
+            checks.refuse(question, options, view)
+        else:
+            refused += [told for told, _ in checks.oddities(question, options, view)]
+        question = newest_last(question, view)
+        rejects = [(name, reason, rows, view.table.lines_of) for reason, rows in aside.items()]
+        layout = self.reading.layout
+        table = document.table if document.records is None else None
+        if table is not None and table.bad_lines:
+            rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
+        n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
         info = FileInfo(
             name=name,
             sha256=self.sha256,
             n_rows=len(question),
             format=document.format,
-            delimiter=document.table.delimiter if is_table else None,
-            header=document.table.header if is_table else None,
-            columns=columns,
+            delimiter=None if table is None else table.delimiter,
+            header=None if table is None else table.header,
+            columns=dict(question.columns),
             reader=self.reading.reader,
             question=question.name,
             set_aside=n_aside,
-            read_as=read_as(columns, n_aside),
-            flags=None if layout is None else flags_of(layout.options(self.view)),
+            read_as=read_as(question.columns, n_aside),
+            flags=None if layout is None else flags_of(layout.options(view)),
         )
-        seconds = answer_seconds(self.view, question, options)
-        gold = question.gold and KnownLabels(*question.gold, f"{name}, the gold it carries")
+        seconds = answer_seconds(view, question, options)
         return AnswerTable(
             Answers(question.worker, question.item, question.label, name, seconds),
             [info],
             question.name,
-            gold,
+            question.gold and KnownLabels(*question.gold, f"{name}, the gold it carries"),
             not self.reading.has_workers,
             rejects,
-            kept_columns(self.view, question, options),
+            {} if options.keep is None else _kept_columns(view, question, options.keep),
         )
 
 
-def kept_columns(
-    view: Document, question: Question, options: ReadOptions
-) -> dict[str, dict[str, str]]:
+def _kept_columns(view: Document, question: Question, keep: str) -> dict[str, dict[str, str]]:
     """Return the columns that --keep carries along: name → item → its first text there."""
-    if options.keep is None:
-        return {}
-    names = select(view, "keep", options.keep)
-    rows = rows_of(question)
+    names, found = select(view, "keep", keep), {}
     items, first = np.unique(np.asarray(question.item.indices), return_index=True)
     called = question.item.dictionary.to_pylist()
-    found = {}
     for name, column in zip(names, view.columns(names), strict=True):
-        words, codes = column.dictionary.to_pylist(), np.asarray(column.indices)
-        texts = [words[code] for code in codes[rows[first]]]
+        texts = column.take(pa.array(rows_of(question)[first])).to_pylist()
         found[name] = {called[i].strip(): text for i, text in zip(items, texts, strict=True)}
     return found
 
@@ -203,7 +192,7 @@ def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
         with readable(source.name):
             document = opened_document(source, options)
             reading = read_document(document, options)
-        return OpenedFile(document, reading, digest.result())
+        return OpenedFile(document, reading.view or document, reading, digest.result())
 
 
 def opened_document(source: Source, options: ReadOptions) -> Document:
@@ -237,6 +226,3 @@ def read_document(document: Document, options: ReadOptions) -> Reading:
     if not reading.has_workers or options.worker_from is not None:
         reading = without_workers(document, options, reading)
     return replace(reading, reader=reader.name, title=reader.title, how=how)
-
-
-__all__ = ["OpenedFile", "open_answers", "read_answer_columns", "read_questions", "replace"]

@@ -64,15 +64,8 @@ def test_what_needs_one_question(
     assert message in capsys.readouterr().err
 
 
-KNOWN = [
-    "doc_id,mood,is spam?\n1,x,no\n2,x,no\n",
-    "doc_id,question,truth\n1,mood,x\n1,is spam?,no\n2,mood,x\n2,is spam?,no\n",
-]
-
-
-@pytest.mark.parametrize("known", KNOWN)
-def test_known_labels_of_every_question(known: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("known.csv").write_text(known)
+def test_known_labels_of_every_question(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("known.csv").write_text("doc_id,mood,is spam?\n1,x,no\n2,x,no\n")
     words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
     assert run([*words, "--truth", "known.csv", "--fail-if", "error>40"]) == 3
     told = capsys.readouterr().err

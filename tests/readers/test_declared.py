@@ -98,7 +98,10 @@ def test_broken_rows_within_a_budget(tmp_path: Path) -> None:
         read(tmp_path, text)
     result = read(tmp_path, text, max_bad_rows="2")
     assert result.set_aside == {"broken row": 2}
-    assert [line for r in result.rejects for line in r.lines(list(r.rows))] == [3, 5]
+    assert [line for *_, rows, lines_of in result.rejects for line in lines_of(list(rows))] == [
+        3,
+        5,
+    ]
     with pytest.raises(InputError):
         read(tmp_path, text, max_bad_rows="1%")
 
@@ -117,7 +120,10 @@ def test_a_closed_list_and_what_is_extracted(tmp_path: Path) -> None:
 def test_the_guess_is_said_and_can_be_pinned(tmp_path: Path) -> None:
     rows = [f"w{n % 3},i{n // 3},{'xy'[n % 2]},approved" for n in range(12)]
     result = read(tmp_path, table("worker,item,label,status", [*rows, "w9,i0,x,rejected"]))
-    assert result.read_as == "worker = worker, item = item, label = label; 1 rejected set aside"
+    assert (
+        result.files[0].read_as
+        == "worker = worker, item = item, label = label; 1 rejected set aside"
+    )
     assert result.files[0].flags == "--worker-col worker --item-col item --label-col label"
 
 

@@ -34,7 +34,7 @@ def test_filters_and_cleaning(tmp_path: Path) -> None:
         tmp_path, CLEAN, where=("submitted_at >= 2024-01-03", "submitted_at <= 2024-01-04T12:00")
     )
     assert list(triplets(late)) == [("c", "1"), ("a", "2")]
-    lines_of = [line for r in late.rejects for line in r.lines(list(map(int, r.rows)))]
+    lines_of = [n for *_, rows, lines_of in late.rejects for n in lines_of(list(map(int, rows)))]
     assert lines_of == [6, 3, 2, 7]
     for condition, n_left in {
         "worker != a": 2,
