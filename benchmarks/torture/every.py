@@ -226,7 +226,7 @@ class Judge:
 
         if self.case.run_json is None:
             return True
-        return all(member.state == WHOLE for member in verify(Path(self.case.run_json)))
+        return all(state == WHOLE for _, _, state in verify(Path(self.case.run_json)))
 
 
 def _is_traced(file: str) -> bool:

@@ -255,9 +255,9 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
     from misc_cli.writers.output_set import verify as members_of
 
     found = [member for name in run_files for member in members_of(Path(name))]
-    wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
+    wrong = [f"{file} is {state}" for _, file, state in found if state != WHOLE]
     if json:
-        rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
+        rows = [{"name": name, "file": str(file), "state": state} for name, file, state in found]
         tables.write(tables.json_bytes(whole=not wrong, files=rows))
     else:
         shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"

@@ -109,7 +109,7 @@ reading = table(
         "--query SQL": "What to select from a SQLite file or sqlite:///….",
         "--sheet NAME": "Which sheet of an .xlsx workbook.",
         f"--duplicates {'|'.join(DUPLICATES)}": "Which answer counts when a worker contradicts "
-        f"itself on an item [default: {Settings().duplicates_rule}, with a warning].",
+        f"itself on an item [default: {DUPLICATES[0]}, with a warning].",
         "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "
         "alphabetical].",
         "-p --param NAME=VALUE": "A parameter that few need, of reading (misc help reading) or of "

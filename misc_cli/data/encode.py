@@ -7,7 +7,7 @@ worker labels an item twice and `--duplicates` asks for the first or the last.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,7 +55,7 @@ def encode(
     answers: Answers,
     *,
     duplicates: str = "last",
-    class_order: list[str] | None = None,
+    class_order: Sequence[str] | None = None,
 ) -> Encoding:
     """Return the votes and vocabularies; `class_order` may name classes without answers."""
     if duplicates not in DUPLICATES:
@@ -199,7 +199,7 @@ def _drop_unused(codes: Codes, vocabulary: Names) -> tuple[Codes, Names]:
 
 
 def order_classes(
-    label: Codes, classes: Names, class_order: list[str] | None
+    label: Codes, classes: Names, class_order: Sequence[str] | None
 ) -> tuple[Codes, Names, bool]:
     """Return codes and classes in the user's order, else numeric, else alphabetical.
 

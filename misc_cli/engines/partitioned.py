@@ -48,7 +48,7 @@ class EncodingRules:
     """The rules by which all parts of a run are encoded; `name` is the input's name in errors."""
 
     duplicates: str = "last"
-    class_order: list[str] | None = None
+    class_order: Sequence[str] | None = None
     gold: KnownLabels | None = None
     name: str = "the answers"
 

@@ -136,9 +136,6 @@ class OutputSet:
 
     def assign(self, runs: Sequence[QuestionRun]) -> None:
         """Give each question its outputs; two that would share a file are refused."""
-        if not self.request.each_question:
-            runs[0].places = self.places
-            return
         taken: dict[Path, str] = {}
         for run in runs:
             own = {name: place for name, place in self.places.items() if name != "run"}

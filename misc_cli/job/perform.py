@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from misc_cli.data.parameters import AUTO
+from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.job.outputs import OutputSet, compared, is_folder
 from misc_cli.readers.addresses import check_stdin_once
@@ -136,7 +137,7 @@ def performed(
             raise ConfigError("--fail-if error needs --truth: there is no error to judge without")
     outputs = OutputSet(request)
     compares = outputs.compares(gates) if gates or request.changes else False
-    watch = Stopwatch(began, observer.on_stage)
+    watch = Stopwatch(began or time.monotonic(), observer.on_stage)
     with ExitStack() as stack:
         session = None
         if request.state is not None:
@@ -158,7 +159,9 @@ def performed(
                 return
             if runs[0].read is not None:
                 session.contract.see(runs[0].read.files)
-        outputs.assign(runs)
+        runs[0].places = outputs.places
+        if each:
+            outputs.assign(runs)
         tripped = []
         for run in runs:
             fit(run, methods, observer, watch, session)
@@ -166,9 +169,11 @@ def performed(
             if compares:
                 run.changes = compared(run.outcome, run.places)
                 figures.update(run.changes.figures)
-            asked = [gate for gate in gates if not each or gate.metric in figures]
-            before = f"{run.question}: " if each else ""
-            tripped += [f"{before}{gate}" for gate in _tripped(asked, figures)]
+            figures["gates-tripped"] = 0
+            if gates:
+                asked = [gate for gate in gates if not each or gate.metric in figures]
+                before = f"{run.question}: " if each else ""
+                tripped += [f"{before}{gate}" for gate in _tripped(asked, figures)]
         for gate in gates:
             if not any(gate.metric in run.outcome.figures for run in runs):
                 gate.trips({})  # no question can be judged by it: an error
@@ -190,7 +195,7 @@ def run_in_memory(
 ) -> QuestionRun:
     """Read and aggregate the answers to one question; write nothing."""
     methods = checked(request)
-    watch = Stopwatch(began, observer.on_stage)
+    watch = Stopwatch(began or time.monotonic(), observer.on_stage)
     with ExitStack() as stack:
         (run,) = inputs_of(request, observer, watch, stack)
         fit(run, methods, observer, watch)
@@ -309,8 +314,8 @@ def _on_engine(
     settings = request.settings
     shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
     rules = EncodingRules(
-        settings.duplicates_rule,
-        settings.class_order_list,
+        settings.duplicates or DUPLICATES[0],
+        settings.class_order,
         known["gold"].labels if "gold" in known else None,
         shown if rest <= 0 else f"{shown} and {rest:,} more",
     )

@@ -54,9 +54,9 @@ def read_runs(path: str, question: str | None = None) -> dict[str | None, Report
     Where it is of several questions there is one for each, by its name, or that of `question`.
     """
     record = read_record(path)
-    for member in verify(Path(path)):
-        if member.state == CHANGED:
-            raise InputError(f"{member.file}: changed since the run; report on the answers instead")
+    for _, file, state in verify(Path(path)):
+        if state == CHANGED:
+            raise InputError(f"{file}: changed since the run; report on the answers instead")
     if "questions" not in record:
         return {None: _report(path, record)}
     entries = {str(one["question"]): one for one in record["questions"]}

@@ -8,6 +8,7 @@ choice; then calibration.
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from misc_cli import registry
 from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
 from misc_cli.data.encode import distinct, encode, encode_known
-from misc_cli.data.parameters import AUTO, flag
+from misc_cli.data.parameters import AUTO, DUPLICATES, flag
 from misc_cli.data.resources import limits, require_for
 from misc_cli.data.types import (
     Aggregator,
@@ -110,10 +111,11 @@ def run(
         with watch.stage("fit"):
             in_time = methods
             if settings.time_budget is not None:
-                left = max(settings.time_budget - watch.elapsed, 0.0)
+                elapsed = time.monotonic() - watch.began
+                left = max(settings.time_budget - elapsed, 0.0)
                 if not left:
                     warnings.warn(
-                        f"reading alone took {watch.elapsed:.1f} s, more than --time-budget "
+                        f"reading alone took {elapsed:.1f} s, more than --time-budget "
                         "allows: the quickest method is used, and nothing is judged",
                         MiscWarning,
                         stacklevel=2,
@@ -154,7 +156,9 @@ def memory_engine(
 ) -> MemoryEngine:
     """Encode answers and known labels into an engine in memory; warn of what is hardly meant."""
     encoding = encode(
-        answers, duplicates=settings.duplicates_rule, class_order=settings.class_order_list
+        answers,
+        duplicates=settings.duplicates or DUPLICATES[0],
+        class_order=settings.class_order,
     )
     labels = encoding.labels
     require_for(labels.n_items, labels.n_workers, labels.n_classes)

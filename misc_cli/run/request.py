@@ -85,7 +85,11 @@ class AggregateRequest:
 
     def __post_init__(self) -> None:
         own = ["time_budget"] if self.settings.time_budget is not None else []
-        check_flags(self.engine, _given(self.reading), [*_given(self), *own])
+        given = [
+            [one.name for one in fields(record) if getattr(record, one.name)]
+            for record in (self.reading, self)
+        ]
+        check_flags(self.engine, given[0], [*given[1], *own])
         if self.each_question and self.state is not None:
             raise ConfigError(
                 "--state is for one question; pick it with --question, one run for each"
@@ -102,13 +106,8 @@ class AggregateRequest:
     @property
     def known_files(self) -> dict[str, str]:
         """Return the files of known labels, by role: gold, truth."""
-        named = {"gold": None if self.embedded_gold else self.gold, "truth": self.truth}
-        return {role: file for role, file in named.items() if file is not None}
-
-    @property
-    def embedded_gold(self) -> bool:
-        """Tell whether gold is taken from the files of answers themselves."""
-        return self.gold == AUTO
+        named = {"gold": self.gold, "truth": self.truth}
+        return {role: file for role, file in named.items() if file not in (None, AUTO)}
 
     @property
     def files(self) -> list[str]:
@@ -137,33 +136,22 @@ class AggregateRequest:
         return {name: value for name, value in plain.items() if name not in WITHOUT_EFFECT}
 
 
-def _given(record: AggregateRequest | ReadOptions) -> list[str]:
-    """Return the names of the fields that are neither empty nor false."""
-    return [one.name for one in fields(record) if getattr(record, one.name)]
-
-
 def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _frozen(entry) for name, entry in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
+@dataclass
 class Stopwatch:
-    """Counts seconds by stage, and since `began` (by the monotonic clock; None: now).
+    """Counts seconds by stage; the run began at `began`, by the monotonic clock.
 
     `on_stage` hears the name of each stage that begins.
     """
 
-    def __init__(
-        self, began: float | None = None, on_stage: Callable[[str], None] | None = None
-    ) -> None:
-        self.seconds: dict[str, float] = {}
-        self.on_stage = on_stage
-        self.began = time.monotonic() if began is None else began
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.began
+    began: float = field(default_factory=time.monotonic)
+    on_stage: Callable[[str], None] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

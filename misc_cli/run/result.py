@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 
+@dataclass
 class Recorder:
     """Keeps one plain record per iteration, with the error in % where truth is known."""
 
-    def __init__(self, truth: Codes | None = None, forward: OnIteration = ignore_iteration) -> None:
-        self.records: list[Record] = []
-        self.truth = truth
-        self.forward = forward
+    truth: Codes | None = None
+    forward: OnIteration = ignore_iteration
+    records: list[Record] = field(default_factory=list)
 
     def judged(self, iteration: Iteration) -> Iteration:
         """Return the line with the error in place of the posteriors, where truth is known."""
@@ -62,7 +62,7 @@ class Recorder:
                 "objective": iteration.objective,
                 "change": iteration.change,
                 "seconds": round(iteration.seconds, 6),
-                **self.judged(iteration).extra,
+                **(iteration if self.truth is None else self.judged(iteration)).extra,
             }
         )
         self.forward(iteration)

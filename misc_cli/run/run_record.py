@@ -21,7 +21,7 @@ import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.parameters import conforms
+from misc_cli.data.parameters import DUPLICATES, conforms
 from misc_cli.data.resources import THREADS
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.addresses import redact_all
@@ -127,7 +127,10 @@ def manifest(
     """
     fit, settings, holder = outcome.fit, outcome.methods.settings, outcome.engine
     options = {**asdict(settings), "threads": settings.threads or THREADS.get()}
-    options |= {"completer": settings.completer_name, "duplicates": settings.duplicates_rule}
+    options |= {
+        "completer": settings.completer_name,
+        "duplicates": settings.duplicates or DUPLICATES[0],
+    }
     del options["options"]  # they are among the methods
     sizes = {name: getattr(holder, f"n_{name}") for name in ("workers", "items", "classes")}
     return {

@@ -13,7 +13,6 @@ from misc_cli import registry
 from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data.parameters import (
     AUTO,
-    DUPLICATES,
     SEED,
     Number,
     check,
@@ -80,15 +79,6 @@ class Settings:
             return self.completer
         return AUTO if self.aggregator == AUTO else NO_COMPLETER
 
-    @property
-    def class_order_list(self) -> list[str] | None:
-        return None if self.class_order is None else list(self.class_order)
-
-    @property
-    def duplicates_rule(self) -> str:
-        """Return the rule that was chosen, or else the first one."""
-        return DUPLICATES[0] if self.duplicates is None else self.duplicates
-
 
 @dataclass(frozen=True)
 class Methods:
@@ -97,7 +87,7 @@ class Methods:
     `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
     fields of `Loop` that were given or that the preset sets. `aggregator` is None if it is
     to be chosen, with `roster_options` for those it is chosen from; `search_ranks` says that the
-    completer's rank is to be chosen.
+    completer's rank is to be chosen; `automatic` that something is.
     """
 
     names: dict[str, str]
@@ -107,11 +97,8 @@ class Methods:
     resolved: dict[str, dict[str, Any]]
     roster_options: dict[str, Any] = field(default_factory=dict)
     search_ranks: bool = False
+    automatic: bool = False
     settings: Settings = field(default_factory=Settings)
-
-    @property
-    def automatic(self) -> bool:
-        return self.aggregator is None or self.search_ranks
 
 
 def with_methods(
@@ -205,20 +192,22 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     loop = {**Loop.presets.get(settings.preset, {}), **shares["loop"]}
-    methods = Methods(
+    chosen_aggregator = built.get("aggregator", own)
+    automatic = chosen_aggregator is None or search
+    if settings.time_budget is not None and not automatic:
+        chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
+        raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
+    return Methods(
         names,
-        built.get("aggregator", own),
+        chosen_aggregator,
         built.get("completer"),
         loop=loop,
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
+        automatic=automatic,
         settings=settings,
     )
-    if settings.time_budget is not None and not methods.automatic:
-        chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
-        raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
-    return methods
 
 
 def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]) -> str:

@@ -333,7 +333,7 @@ class StateSession:
         same &= read == [(one.name, one.sha256) for one in inputs]
         same &= (last.get("state") or {}).get("now") == self.saved.about["written"]
         same &= last["misc"] == __version__
-        whole = same and all(member.state == WHOLE for member in verify(run_file))
+        whole = same and all(state == WHOLE for _, _, state in verify(run_file))
         return last if whole else None
 
     def outputs(self, outcome: RunResult) -> dict[Path, bytes]:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from misc_cli import cleanup
 from misc_cli.engines.protocol import Columns
@@ -291,16 +291,8 @@ def write_set(
 WHOLE, CHANGED, MISSING, UNKNOWN = "whole", "changed", "missing", "not a run.json"
 
 
-class Member(NamedTuple):
-    """One file of a set, with the name that the run gave it and its state."""
-
-    name: str
-    file: Path
-    state: str
-
-
-def verify(run_file: Path) -> list[Member]:
-    """Check run.json and each file of the set; return run.json first.
+def verify(run_file: Path) -> list[tuple[str, Path, str]]:
+    """Check run.json and each file of the set; return name, file and state of each, run.json first.
 
     A folder of labels is one that has its run.json in it.
     """
@@ -309,14 +301,14 @@ def verify(run_file: Path) -> list[Member]:
     try:
         listed = json.loads(run_file.read_bytes())["files"]
         files = [(str(one["name"]), run_file.parent / str(one["file"]), one) for one in listed]
-        found = [Member(name, file, _state(file, one["sha256"])) for name, file, one in files]
+        found = [(name, file, _state(file, one["sha256"])) for name, file, one in files]
     except FileNotFoundError:
-        return [Member("run", run_file, MISSING)]
+        return [("run", run_file, MISSING)]
     except OSError as error:
         raise InputError(f"{run_file}: cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        return [Member("run", run_file, UNKNOWN)]
-    return [Member("run", run_file, WHOLE), *found]
+        return [("run", run_file, UNKNOWN)]
+    return [("run", run_file, WHOLE), *found]
 
 
 def _state(file: Path, digest: object) -> str:

@@ -31,12 +31,22 @@ def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") ->
     """Write a table that comes in chunks, at least one, as `write_table` does."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     if suffixes[-1:] == [".parquet"]:
-        _write_parquet(pieces, stream)
+        import pyarrow.parquet as parquet
+
+        tables = (
+            pa.table({n: pa.array(c) if isinstance(c, np.ndarray) else c for n, c in piece.items()})
+            for piece in pieces
+        )
+        head = next(tables)
+        with parquet.ParquetWriter(stream, head.schema) as writer:
+            for table in chain([head], tables):
+                writer.write_table(table)
         return
     delimiter = "\t" if ".tsv" in suffixes[-2:] else ","
     first = next(pieces)
-    rest = chain.from_iterable(_lines(columns, delimiter) for columns in pieces)
-    chunks = chain(delimited(first, delimiter), rest)
+    header = _quoted(pa.array(list(first), pa.string()), delimiter).to_pylist()
+    rows = chain.from_iterable(_lines(columns, delimiter) for columns in chain([first], pieces))
+    chunks = chain([(delimiter.join(header) + "\n").encode()], rows)
     if suffixes[-1:] == [".gz"]:
         # no time and no name in the header: the same labels are the same bytes
         with gzip.GzipFile("", "wb", compresslevel=6, fileobj=stream, mtime=0) as zipped:
@@ -45,20 +55,21 @@ def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") ->
         stream.writelines(chunks)
 
 
-def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
-    """Yield the header and then the rows, in chunks of whole lines."""
-    header = _quoted(pa.array(list(columns), pa.string()), delimiter)
-    yield (delimiter.join(header.to_pylist()) + "\n").encode()
-    yield from _lines(columns, delimiter)
-
-
 def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
+    """Yield the rows in chunks of whole lines; NaN becomes an empty cell."""
     arrays = [_prepared(column, delimiter) for column in columns.values()]
-    n_rows = len(arrays[0])
-    for start in range(0, n_rows, CHUNK_ROWS):
-        cells = [_text(array[start : start + CHUNK_ROWS]) for array in arrays]
-        cells[-1] = pc.binary_join_element_wise(cells[-1], _scalar(""), _scalar("\n"))
-        lines = pc.binary_join_element_wise(*cells, _scalar(delimiter))
+    between, nothing, end = (pa.scalar(text, pa.large_string()) for text in (delimiter, "", "\n"))
+    for start in range(0, len(arrays[0]), CHUNK_ROWS):
+        cells = []
+        for array in arrays:
+            piece = array[start : start + CHUNK_ROWS]
+            if isinstance(piece, np.ndarray):
+                piece = pa.array(piece, from_pandas=True)
+            if pa.types.is_dictionary(piece.type):
+                piece = piece.dictionary_decode()
+            cells.append(pc.fill_null(piece.cast(pa.large_string()), ""))
+        cells[-1] = pc.binary_join_element_wise(cells[-1], nothing, end)
+        lines = pc.binary_join_element_wise(*cells, between)
         yield memoryview(lines.buffers()[2]).tobytes()
 
 
@@ -74,15 +85,6 @@ def _prepared(column: Any, delimiter: str) -> Any:
     return _quoted(column, delimiter)
 
 
-def _text(piece: Any) -> Any:
-    """Return one chunk of a column as text; NaN becomes an empty cell."""
-    if isinstance(piece, np.ndarray):
-        piece = pa.array(piece, from_pandas=True)
-    if pa.types.is_dictionary(piece.type):
-        piece = piece.dictionary_decode()
-    return pc.fill_null(piece.cast(pa.large_string()), "")
-
-
 def _quoted(text: Any, delimiter: str) -> Any:
     """Put cells in quotes that hold a delimiter, a quote or a line break."""
     text = text.cast(pa.string())
@@ -93,20 +95,3 @@ def _quoted(text: Any, delimiter: str) -> Any:
     special = pc.match_substring_regex(text, f'[{delimiter}"\r\n]')
     doubled = pc.replace_substring(text, '"', '""')
     return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), text)
-
-
-def _write_parquet(pieces: Iterator[Columns], stream: BinaryIO) -> None:
-    import pyarrow.parquet as parquet
-
-    tables = (
-        pa.table({n: pa.array(c) if isinstance(c, np.ndarray) else c for n, c in piece.items()})
-        for piece in pieces
-    )
-    first = next(tables)
-    with parquet.ParquetWriter(stream, first.schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table)
-
-
-def _scalar(text: str) -> Any:
-    return pa.scalar(text, pa.large_string())

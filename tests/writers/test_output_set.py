@@ -17,7 +17,7 @@ import pytest
 from misc_cli.errors import InputError
 from misc_cli.writers.output_paths import locked, temporary_names
 from misc_cli.writers.output_set import Staged, Write, publish, write_all
-from misc_cli.writers.render import CHUNK_ROWS, delimited, write_table
+from misc_cli.writers.render import CHUNK_ROWS, Columns, write_table
 
 AWKWARD = ["plain", "a,b", 'say "hi"', "two\nlines", "tab\there", "cr\rhere", "ünïcode", "=1+1"]
 
@@ -155,6 +155,12 @@ def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:
     assert not Path("/dev/null").is_file()
 
 
+def delimited(columns: Columns, delimiter: str = ",") -> str:
+    stream = io.BytesIO()
+    write_table(columns, stream, "x.csv" if delimiter == "," else "x.tsv")
+    return stream.getvalue().decode()
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t"])
 def test_python_reads_back_every_awkward_name(delimiter: str) -> None:
     classes = pa.array(["yes", "no, never"])
@@ -163,7 +169,7 @@ def test_python_reads_back_every_awkward_name(delimiter: str) -> None:
         "label": pa.DictionaryArray.from_arrays(pa.array([0, 1] * 4), classes),
         'p_"x", y': np.arange(8) / 3,
     }
-    content = b"".join(delimited(columns, delimiter)).decode()
+    content = delimited(columns, delimiter)
     rows = list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
     assert rows[0] == list(columns)
     assert [row[0] for row in rows[1:]] == AWKWARD
@@ -174,14 +180,14 @@ def test_python_reads_back_every_awkward_name(delimiter: str) -> None:
 
 def test_numbers_are_short_and_missing_ones_empty() -> None:
     numbers = np.array([1.0, 1 / 3, 1e-6, 4e-7, -4e-7, np.nan])
-    lines = b"".join(delimited({"x": numbers, "n": np.arange(6)})).decode().splitlines()
+    lines = delimited({"x": numbers, "n": np.arange(6)}).splitlines()
     assert lines == ["x,n", "1,0", "0.333333,1", "0.000001,2", "0,3", "0,4", ",5"]
 
 
 def test_more_rows_than_a_chunk() -> None:
     n_rows = 2 * CHUNK_ROWS + 3
     names = pa.array(np.arange(n_rows)).cast(pa.string())
-    lines = b"".join(delimited({"item": names})).decode().splitlines()
+    lines = delimited({"item": names}).splitlines()
     assert lines == ["item", *map(str, range(n_rows))]
 
 
