@@ -161,27 +161,20 @@ def votes_of(
 
 def intervals(crowds: int = 500) -> Iterator[str]:
     """Count how often the intervals of 500 samples of items hold the value of all items."""
-    for n_items, n_classes, ordered in (
-        (50, 2, False),
-        (100, 4, False),
-        (100, 5, True),
-        (300, 4, False),
-        (1_000, 3, False),
-    ):
+    for n_items, n_classes in ((50, 2), (100, 4), (300, 4), (1_000, 3)):
         crowd = simulate(Simulation(workers=60, items=n_items * crowds, classes=n_classes, seed=1))
         whole = votes_of(crowd.worker, crowd.item, crowd.label, 60, n_classes)
-        true = agreement_of(whole, ordered=ordered)
+        true = agreement_of(whole)
         hits = np.zeros(2)
         for number in range(crowds):
             edges = np.searchsorted(crowd.item, [number * n_items, (number + 1) * n_items])
             rows = slice(*edges)
             part = votes_of(crowd.worker[rows], crowd.item[rows], crowd.label[rows], 60, n_classes)
-            found = agreement_intervals(part, ordered=ordered, resamples=1_000, seed=number)
+            found = agreement_intervals(part, resamples=1_000, seed=number)
             for at, interval in enumerate(found):
                 hits[at] += interval.low <= true[at] <= interval.high
         shares = " | ".join(f"{100 * share:.1f} %" for share in hits / crowds)
-        kind = "ordered" if ordered else "nominal"
-        yield f"| {n_items:,} | {n_classes}, {kind} | {true[0]:.3f} | {shares} |"
+        yield f"| {n_items:,} | {n_classes} | {true[0]:.3f} | {shares} |"
 
 
 if __name__ == "__main__":

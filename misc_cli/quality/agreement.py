@@ -4,21 +4,17 @@ Notation (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"), over
 least two answers, the only ones that can agree or disagree:
     n_u, n_uc  → answers on item u, and those of class c
     n_c, n     → answers of class c on all such items, and all of them
-    δ²_ck      → the distance of two classes: 1 (nominal), or (v_c − v_k)² on a scale v
-    D_o        = (1/n) Σ_u Σ_ck n_uc n_uk δ²_ck / (n_u − 1)       observed within items
-    D_e        = Σ_ck n_c n_k δ²_ck / (n (n − 1))                 expected by chance
+    D_o        = (1/n) Σ_u (n_u² − Σ_c n_uc²) / (n_u − 1)         observed within items
+    D_e        = (n² − Σ_c n_c²) / (n (n − 1))                    expected by chance
     alpha      = 1 − D_o / D_e
-On a scale, Σ_ck n_uc n_uk (v_c − v_k)² = 2 (n_u Σ_c n_uc v_c² − (Σ_c n_uc v_c)²), and nominally
-it is n_u² − Σ_c n_uc²: sums over an item's answers, never over their pairs. Krippendorff's ordinal
-distance is the one of the mid-ranks v_c = n_1 + … + n_(c−1) + n_c / 2.
+Sums go over an item's answers, never over their pairs. Classes have no order here.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +32,7 @@ MOST_GROUPS = 2_000
 RESAMPLES_AT_ONCE = 100
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A figure and its bootstrap bounds; NaN where undefined."""
 
     value: float
@@ -46,22 +41,24 @@ class Interval:
 
 
 def agreement_sums(totals: Floats) -> Floats:
-    """Return the sums that nominal alpha and pairwise agreement need, (4 + n_classes,).
+    """Return the sums that alpha and pairwise agreement need, (4 + n_classes,).
 
     totals  (n_items, n_classes) votes of each class. The sums of blocks of items add up to those of
     all items, which `of_sums` takes.
     """
-    sums: Floats = _by_item(totals, None)[0].sum(axis=0)
+    sums: Floats = _by_item(totals)[0].sum(axis=0)
     return sums
 
 
-def of_sums(table: Floats, values: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return alpha and pairwise agreement of each row of sums (`_by_item`), (n_rows,) each."""
+def of_sums(table: Floats) -> tuple[Floats, Floats]:
+    """Return Krippendorff's alpha and pairwise agreement of each row of sums (`_by_item`).
+
+    Alpha is 1 where workers always agree, 0 as by chance, below 0 worse than chance. The agreement
+    is the probability that two answers to the same item agree, the item drawn first (Fleiss's P̄).
+    Both are NaN without two answers to an item, alpha also with one class.
+    """
     total, seen, items, agreeing, classes = *table[:, :4].T, table[:, 4:]
-    if values is None:
-        by_chance = total**2 - (classes**2).sum(axis=1)
-    else:
-        by_chance = 2.0 * (total * (classes @ values**2) - (classes @ values) ** 2)
+    by_chance = total**2 - (classes**2).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         alphas: Floats = 1.0 - seen * (total - 1.0) / by_chance
         agreements: Floats = agreeing / items
@@ -70,21 +67,15 @@ def of_sums(table: Floats, values: Floats | None = None) -> tuple[Floats, Floats
     return alphas, agreements
 
 
-def agreement_of(votes: Votes, *, ordered: bool = False) -> tuple[float, float]:
-    """Return Krippendorff's alpha and the pairwise agreement.
-
-    Alpha is 1 where workers always agree, 0 as by chance, below 0 worse than chance; `ordered` uses
-    the order of the classes (ordinal distance). The agreement is the probability that two answers
-    to the same item agree, the item drawn first (Fleiss's P̄). Both are NaN without two answers to
-    an item, alpha also with one class.
-    """
-    sums, values = _sum_items(votes, np.zeros(votes.n_items, dtype=np.int64), ordered)
-    alpha, agreement = of_sums(sums, values)
+def agreement_of(votes: Votes) -> tuple[float, float]:
+    """Return Krippendorff's alpha and the pairwise agreement."""
+    sums = sum(agreement_sums(votes.class_totals(rows)) for rows in votes.blocks)
+    alpha, agreement = of_sums(np.atleast_2d(sums))
     return float(alpha[0]), float(agreement[0])
 
 
 def agreement_intervals(
-    votes: Votes, *, ordered: bool = False, resamples: int = RESAMPLES, seed: int = 0
+    votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Interval, Interval]:
     """Return alpha and pairwise agreement with 95 % bootstrap intervals (BCa, Efron 1987).
 
@@ -92,49 +83,37 @@ def agreement_intervals(
     """
     rng = np.random.default_rng(seed)
     n_groups = min(votes.n_items, MOST_GROUPS)
-    table, values = _sum_items(votes, rng.permutation(votes.n_items) % n_groups, ordered)
+    table = _sums_by_group(votes, rng.permutation(votes.n_items) % n_groups)
     draws = [
         rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size) @ table
         for size in np.diff([*range(0, resamples, RESAMPLES_AT_ONCE), resamples])
     ]
     whole = np.ones((1, n_groups), dtype=np.int64) @ table
     samples = whole, np.concatenate(draws), table.sum(axis=0) - table
-    alpha, agreement = zip(*(of_sums(sample, values) for sample in samples), strict=True)
+    alpha, agreement = zip(*map(of_sums, samples), strict=True)
     return _interval(*alpha), _interval(*agreement)
 
 
-def _sum_items(
-    votes: Votes, group: npt.NDArray[np.int64], ordered: bool = False
-) -> tuple[Floats, Floats | None]:
-    """Return the rows of `_by_item` summed by group, (n_groups, 4 + n_classes), and the scale.
-
-    `group` is (n_items,); the scale, (n_classes,), is None for classes without order.
-    """
-    values = None
-    if ordered:
-        sizes = _sum_items(votes, np.zeros_like(group))[0][0, 4:]
-        values = np.cumsum(sizes) - sizes / 2.0  # mid-ranks
-        # alpha does not depend on the origin and unit of the scale; from 0 to 1 rounding is least
-        values = (values - values.min()) / max(float(np.ptp(values)), 1e-300)
+def _sums_by_group(votes: Votes, group: npt.NDArray[np.int64]) -> Floats:
+    """Return the rows of `_by_item` summed by group of items, (n_groups, 4 + n_classes)."""
     table = np.zeros((int(group.max(initial=0)) + 1, 4 + votes.n_classes))
 
     def kernel(rows: slice) -> Floats:
-        own, paired = _by_item(votes.class_totals(rows), values)
+        own, paired = _by_item(votes.class_totals(rows))
         of = group[rows][paired]
         members = sp.csr_array((np.ones(len(of)), (of, np.arange(len(of)))), (len(table), len(of)))
         return np.asarray(members @ own)
 
     for partial_sums in map_in_order(kernel, votes.blocks):
         table += partial_sums
-    return table, values
+    return table
 
 
-def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _by_item(totals: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return a row of sums for each item with two answers, and a mask of these items.
 
     totals   (n_items, n_classes) votes of each class
-    values   (n_classes,) the scale, or None for classes without order
-    columns  n_u · Σ_ck n_uc n_uk δ²_ck / (n_u − 1) · 1 · the share of u's pairs of answers that
+    columns  n_u · (n_u² − Σ_c n_uc²) / (n_u − 1) · 1 · the share of u's pairs of answers that
              agree · n_uc of each class
     """
     answers = totals.sum(axis=1)
@@ -142,8 +121,6 @@ def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray
     totals, answers = totals[paired], answers[paired]
     differ = answers**2 - (totals**2).sum(axis=1)
     agreeing = 1.0 - differ / (answers * (answers - 1.0))
-    if values is not None:
-        differ = 2.0 * (answers * (totals @ values**2) - (totals @ values) ** 2)
     columns = [answers, differ / (answers - 1.0), np.ones(len(answers)), agreeing, totals]
     return np.column_stack(columns), paired
 

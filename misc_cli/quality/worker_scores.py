@@ -26,17 +26,15 @@ from misc_cli.aggregators.confusion_kernels import (
 from misc_cli.data.encode import trimmed
 from misc_cli.data.posteriors import decide, normalise_scores
 from misc_cli.data.types import Answers, Floats, Labels, Names
-from misc_cli.data.votes import Rows, totals_by_class
+from misc_cli.data.votes import Rows
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
 from misc_cli.quality.evaluation import wilson
 
-MOST_CELLS = 20_000_000  # of workers × classes × classes
 VOTE_CELLS_AT_ONCE = 1 << 21  # of votes × classes
 CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
 MOST_OF_PANEL = 30  # workers of a panel that a person can look at as a whole
 MOST_VOTES = 300_000  # that `smallest_panel` goes through again and again
 SAME = 0.01  # share of the labels that may differ from those of the whole panel
-PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
 
@@ -75,8 +73,8 @@ def peer_agreement(engine: Engine) -> PeerAgreement:
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
     crowd = crowd + 0.5 / engine.n_classes
     typical = crowd / crowd.sum(axis=1, keepdims=True)
-    others = LeaveOneOut.of(engine)
-    found = engine.sweep(SumOver(partial(_compare, others=others, typical=typical, shares=shares)))
+    kernel = partial(_compare, tables=log_tables(engine), typical=typical, shares=shares)
+    found = engine.sweep(SumOver(kernel))
     answers, right, at_best, chance, noise = found[:, :5].T
     return PeerAgreement(answers, right, at_best, chance, noise, said, found[:, 5:])
 
@@ -92,10 +90,15 @@ def _count_said(block: Block, rows: RowArrays) -> Floats:
 
 
 def _compare(
-    block: Block, rows: RowArrays, others: LeaveOneOut, typical: Floats, shares: Floats
+    block: Block,
+    rows: RowArrays,
+    tables: tuple[Floats, Floats],
+    typical: Floats,
+    shares: Floats,
 ) -> Floats:
     """Compare each answer with the posteriors that the other answers give.
 
+    tables   of `log_tables`
     typical  C[c, k], (n_classes, n_classes): the confusions of the whole crowd
     shares   m, (n_workers, n_classes)
     Returns answers, right, at_best, chance, noise and surprise of `PeerAgreement` as columns.
@@ -104,7 +107,7 @@ def _compare(
     sums, surprise = np.zeros((n_workers, 5)), np.zeros_like(shares)
     for part, votes, item in parts_of(block.matrix, n_classes):
         worker, answer = np.divmod(votes.indices, n_classes)
-        without = others(votes, item, 1.0)
+        without = leave_one_out(votes, item, tables)
         if GOLD in rows:
             known = rows[GOLD][part][item]
             without[known >= 0] = np.eye(n_classes)[known[known >= 0]]
@@ -128,46 +131,34 @@ def parts_of(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr
     for first, last in pairwise([*cuts.tolist(), block.shape[0]]):
         if first < last:
             votes = block[first:last]
-            yield (
-                slice(first, last),
-                votes,
-                np.repeat(np.arange(last - first), np.diff(votes.indptr)),
-            )
+            items = np.repeat(np.arange(last - first), np.diff(votes.indptr))
+            yield slice(first, last), votes, items
 
 
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """Gives T⁻ of votes, (n_votes, n_classes): the posteriors of their items without them.
+def log_tables(engine: Engine) -> tuple[Floats, Floats]:
+    """Return log π_w[c, k] and the log prior, by the posteriors on the engine.
 
-    table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes for
-               each true class c; None where it would be too large
-    log_prior  (n_classes,)
+    The first is (n_workers * n_classes, n_classes): of column (w, k) of the votes for each true
+    class c.
     """
+    counted, n_classes = engine.sweep(ExpectedCounts()), engine.n_classes
+    confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
+    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
+    return table, np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
 
-    table: Floats | None
-    log_prior: Floats
 
-    @classmethod
-    def of(cls, engine: Engine) -> LeaveOneOut:
-        n_classes = engine.n_classes
-        if engine.n_workers * n_classes**2 > MOST_CELLS:
-            return cls(None, np.zeros(n_classes))
-        counted = engine.sweep(ExpectedCounts())
-        confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
-        table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
-        return cls(table, np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes)))
+def leave_one_out(
+    votes: sp.csr_array, item: Indices, tables: tuple[Floats, Floats], out: float = 1.0
+) -> Floats:
+    """Return T⁻ of votes, (n_votes, n_classes): the posteriors of their items without them.
 
-    def __call__(self, votes: sp.csr_array, item: Indices, out: float) -> Floats:
-        """Leave out this share of each vote: 1, or 0 for none; `item` is (n_votes,)."""
-        if self.table is not None:  # the scores of the items minus the part of the vote itself
-            scores: Floats = (votes @ self.table)[item] - out * self.table[votes.indices]
-            normalise_scores(scores, None, self.log_prior)
-            return scores
-        n_classes = len(self.log_prior)
-        counts = totals_by_class(votes, n_classes)[item] + PSEUDO_VOTES
-        counts[np.arange(len(item)), votes.indices % n_classes] -= out
-        shares: Floats = counts / counts.sum(axis=1, keepdims=True)
-        return shares
+    `item` is (n_votes,); `out` is the share of a vote that is left out: 0 for none.
+    """
+    table, log_prior = tables
+    # the scores of the items minus the part of the vote itself
+    scores: Floats = (votes @ table)[item] - out * table[votes.indices]
+    normalise_scores(scores, None, log_prior)
+    return scores
 
 
 def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> dict[str, Floats]:
@@ -251,9 +242,9 @@ def _information(prior: Floats, confusions: Floats) -> Floats:
     return np.maximum(bits, 0.0)
 
 
-def median_seconds(answers: object, workers: Names) -> Floats | None:
+def median_seconds(answers: Answers, workers: Names) -> Floats | None:
     """Return the median seconds of each worker's answers, NaN if unknown; None if all are."""
-    if not isinstance(answers, Answers) or answers.seconds is None:
+    if answers.seconds is None:
         return None
     from scipy.ndimage import median  # seldom needed
 
@@ -265,16 +256,16 @@ def median_seconds(answers: object, workers: Names) -> Floats | None:
 
 def labels_that_change(engine: Engine) -> Indices:
     """Return how many labels would be others without each worker's answers, (n_workers,)."""
-    return engine.sweep(SumOver(partial(_changed, posteriors=LeaveOneOut.of(engine))))
+    return engine.sweep(SumOver(partial(_changed, tables=log_tables(engine))))
 
 
-def _changed(block: Block, rows: RowArrays, posteriors: LeaveOneOut) -> Indices:
+def _changed(block: Block, rows: RowArrays, tables: tuple[Floats, Floats]) -> Indices:
     n_classes = block.n_classes
     n_workers = block.matrix.shape[1] // n_classes
     found = np.zeros(n_workers, dtype=np.int64)
     for part, votes, item in parts_of(block.matrix, n_classes):
-        with_it, without = (posteriors(votes, item, out).argmax(axis=1) for out in (0.0, 1.0))
-        changed = with_it != without
+        with_it = leave_one_out(votes, item, tables, 0.0).argmax(axis=1)
+        changed = with_it != leave_one_out(votes, item, tables).argmax(axis=1)
         if GOLD in rows:
             changed &= rows[GOLD][part][item] < 0
         found += np.bincount(votes.indices[changed] // n_classes, minlength=n_workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,9 +87,7 @@ def frames(outcome: RunResult) -> Frames:
     }
     alpha, agreement = agreement_intervals(labels.votes)
     measures = {"pairwise agreement": agreement, "alpha, classes without order": alpha}
-    if labels.ordered:
-        measures["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True)[0]
-    rows = [{"measure": measure, **asdict(interval)} for measure, interval in measures.items()]
+    rows = [{"measure": measure, **interval._asdict()} for measure, interval in measures.items()]
     found["agreement"] = pd.DataFrame(rows).dropna(subset=["value"])
     found["confidence"] = confidence_frame(decision.confidence, decision.label, outcome.truth)
     given = np.bincount(decision.label, minlength=len(names))

@@ -13,7 +13,6 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.quality import worker_scores
 from tests.engines.crowds import crowd, write_csv
 from tests.engines.test_choice import many, simulated
 
@@ -83,8 +82,7 @@ def test_workers_and_error_are_those_of_memory(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--aggregator", "ds-em")])
-def test_few_answers_too(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_scores, "MOST_CELLS", 10)  # as with many classes
+def test_few_answers_too(words: tuple[str, ...]) -> None:
     write_csv(crowd(200), Path("answers.csv"))
     Path("truth.csv").write_text('item,label\n"item, 1",a\n"item, 2",b\n')
     words = (*words, "--truth", "truth.csv", "--completer", "none")

@@ -20,7 +20,7 @@ from misc_cli.quality.agreement import (
 from misc_cli.simulate import Simulation, simulate
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers,
-# twelve units, five values, "*" where nobody looked. alpha: nominal .743, ordinal .815.
+# twelve units, five values, "*" where nobody looked. alpha: nominal .743.
 OBSERVERS = """
 1 2 3 3 2 1 4 1 2 * * *
 1 2 3 3 2 2 4 1 2 5 * 3
@@ -46,7 +46,6 @@ def the_published_table() -> Floats:
 def test_krippendorffs_own_example() -> None:
     votes = votes_of(the_published_table(), 5)
     assert round(agreement_of(votes)[0], 3) == 0.743
-    assert round(agreement_of(votes, ordered=True)[0], 3) == 0.815
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,14 +57,9 @@ def test_alpha_is_that_of_another_implementation(seed: int) -> None:
     sparse = np.where(rng.random((20, 300)) < 0.15, table, np.nan)
     votes = votes_of(sparse, n_classes)
 
-    def theirs(data: Floats, level: str) -> float:
-        alpha: Any = krippendorff.alpha
-        return float(alpha(data, level_of_measurement=level))
-
-    assert agreement_of(votes)[0] == pytest.approx(theirs(sparse, "nominal"), abs=1e-6)
-    assert agreement_of(votes, ordered=True)[0] == pytest.approx(
-        theirs(sparse, "ordinal"), abs=1e-6
-    )
+    alpha: Any = krippendorff.alpha
+    theirs = float(alpha(sparse, level_of_measurement="nominal"))
+    assert agreement_of(votes)[0] == pytest.approx(theirs, abs=1e-6)
 
 
 def test_fleiss_own_example() -> None:
@@ -83,8 +77,7 @@ def test_nothing_to_compare_is_not_a_number_and_no_error() -> None:
     one_class = votes_of(np.zeros((3, 4)), 1)
     for votes in (alone, one_class):
         found = agreement_intervals(votes)
-        assert np.isnan(agreement_of(votes)[0])
-        assert np.isnan([agreement_of(votes, ordered=True)[0], found[0].low]).all()
+        assert np.isnan([agreement_of(votes)[0], found[0].low]).all()
     assert np.isnan(agreement_of(alone)[1])
     assert agreement_of(one_class)[1] == agreement_intervals(one_class)[1].low == 1.0
 
@@ -112,20 +105,19 @@ def part(worker: Codes, item: Codes, label: Codes, n_classes: int) -> SparseVote
     return SparseVotes(matrix, n_workers, n_classes)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_intervals_hold_the_true_value(ordered: bool) -> None:
+def test_intervals_hold_the_true_value() -> None:
     """The value of 20,000 items is as good as true for 200 crowds of 100 of them each.
 
     benchmarks/verdicts.py has the whole of it: 500 crowds of several kinds.
     """
     crowd = simulate(Simulation(workers=50, items=20_000, classes=3, seed=4))
     votes = part(crowd.worker, crowd.item, crowd.label, 3)
-    true = agreement_of(votes, ordered=ordered)
+    true = agreement_of(votes)
     hits = np.zeros(2)
     for first in range(0, 20_000, 100):
         rows = slice(*np.searchsorted(crowd.item, [first, first + 100]))
         few = part(crowd.worker[rows], crowd.item[rows], crowd.label[rows], 3)
-        found = agreement_intervals(few, ordered=ordered, resamples=500, seed=first)
+        found = agreement_intervals(few, resamples=500, seed=first)
         for at, interval in enumerate(found):
             hits[at] += interval.low <= true[at] <= interval.high
     # 95 % of 200 is 190; three standard deviations are 9

@@ -14,7 +14,6 @@ from misc_cli.__main__ import run
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
-from misc_cli.quality import worker_scores
 from misc_cli.quality.verdicts import (
     ALWAYS,
     CHECK,
@@ -230,15 +229,6 @@ def test_verdicts_are_said_in_words() -> None:
             assert word == f"always says c{said:05d}"
     assert any(word.startswith("copies w") for word in words)
     assert all(reasons)
-
-
-def test_many_classes_take_the_others_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowd = simulate(Simulation(workers=60, items=1_500, mix=MIX, seed=1))
-    by_matrix, _ = judged(crowd)
-    monkeypatch.setattr(worker_scores, "MOST_CELLS", 10)
-    monkeypatch.setattr(worker_scores, "CELLS_AT_ONCE", 1_000)
-    by_shares, enough = judged(crowd)
-    assert (by_matrix == by_shares)[enough].mean() > 0.9
 
 
 def test_two_columns_of_one_name_are_both_kept(tmp_path: Path) -> None:

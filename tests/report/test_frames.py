@@ -69,15 +69,6 @@ def test_a_label_is_overruled_only_if_all_answers_agree_on_another() -> None:
     assert set(items.index[items["overruled"]]) == {"q2"}
 
 
-def test_ordered_classes_have_an_alpha_of_their_own() -> None:
-    table = answers().replace({"label": {"bird": "1", "cat": "2", "dog": "3"}})
-    measures = [
-        aggregate(one, aggregator="mv").report()["agreement"]["measure"].tolist()
-        for one in (answers(), table)
-    ]
-    assert len(measures[1]) == len(measures[0]) + 1
-
-
 def test_the_items_to_ask_again_are_those_of_the_queue() -> None:
     found = aggregate(batch(80), aggregator="ds-em")
     asked = found.report()["ask_again"]
