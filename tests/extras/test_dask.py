@@ -30,7 +30,6 @@ from misc_cli.completers.parameters import Loop, Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration, OnIteration
 from misc_cli.engines import dask as dask_engine
-from misc_cli.engines import dask_workers
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.partitioned import EncodingRules, joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
@@ -416,7 +415,7 @@ def test_a_killed_scheduler_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_paused_worker_is_said_and_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr(dask_engine, "PATIENCE_SECONDS", 3.0)
     made = Cluster(tmp_path)
     words = ("answers.csv", "--aggregator", "ds-em")
     there = ("--engine", "dask", "--scheduler", made.address)
