@@ -41,7 +41,7 @@ WRITING = {
         "job/outputs",
         "state/session",
         "cli/evaluate",
-        "engines/disk",
+        "engines/partitioned",
     ),
 }
 LIBRARY = ("contextlib", "tempfile", "shutil")

@@ -297,7 +297,7 @@ def _on_engine(
     stack: ExitStack,
 ) -> QuestionRun:
     """Read the answers onto an engine, which `stack` closes."""
-    from misc_cli.engines.partitioned import EncodingRules
+    from misc_cli.engines.partitioned import EncodingRules, on_disk
     from misc_cli.readers.checks import doubts
     from misc_cli.readers.chunks import batches, pieces_of
     from misc_cli.readers.known_labels import carried_gold
@@ -321,9 +321,7 @@ def _on_engine(
     )
     opening: Any
     if request.engine == "disk":
-        from misc_cli.engines import disk
-
-        opening = disk.opened(pieces, rules, spill=request.spill)
+        opening = on_disk(pieces, rules, spill=request.spill)
     else:
         from misc_cli.engines import dask
 

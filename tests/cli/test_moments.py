@@ -245,7 +245,7 @@ def test_a_file_that_changes_while_an_engine_reads_it_is_refused(change: str) ->
         "grown": "open('answers.csv', 'a').write('w1,late,a\\n')",
         "replaced": "open('new', 'w').close(); os.rename('new', 'answers.csv')",
     }
-    before = "import misc_cli.engines.disk as disk; genuine = disk._spill\n"
+    before = "import misc_cli.engines.partitioned as disk; genuine = disk._spill\n"
     before += f"def spill(*given):\n    found = genuine(*given); {after[change]}; return found\n"
     before += "disk._spill = spill"
     code, said = ran(FOLDER, before)

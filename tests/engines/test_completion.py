@@ -18,7 +18,7 @@ from misc_cli.completers.tucker import TimesTable
 from misc_cli.data import holdout
 from misc_cli.data.types import Floats, ignore_iteration
 from misc_cli.data.votes import SparseVotes
-from misc_cli.engines import disk
+from misc_cli.engines import partitioned
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import PartsEngine
 from misc_cli.engines.protocol import SLICE, Vocabulary
@@ -65,7 +65,7 @@ def test_any_number_of_parts_gives_the_posteriors_of_memory(
     n_parts: int, tiny_side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both ways to the first basis: by a formed Gram matrix, and by Lanczos."""
-    monkeypatch.setattr(disk, "LEAST_PARTS", n_parts)
+    monkeypatch.setattr(partitioned, "LEAST_PARTS", n_parts)
     monkeypatch.setattr(unfolding, "TINY_SIDE", tiny_side)
     write_csv(crowd(), Path("answers.csv"))
     _, of_disk = both("--aggregator", "ds-em", "--no-calibrate")

@@ -19,7 +19,7 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers
-from misc_cli.engines import disk
+from misc_cli.engines import partitioned
 from misc_cli.engines.partitioned import merged, split
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers import chunks as stream
@@ -230,14 +230,14 @@ def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
 def test_a_part_that_somebody_removed_is_no_part_without_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spill = disk._spill
+    spill = partitioned._spill
 
     def spoilt(batches: Any, folder: Path, n_parts: int) -> Any:
         numbers = spill(batches, folder, n_parts)
         (folder / "00001.pieces").unlink()
         return numbers
 
-    monkeypatch.setattr(disk, "_spill", spoilt)
+    monkeypatch.setattr(partitioned, "_spill", spoilt)
     write_csv(crowd(), Path("local.csv"))
     assert aggregate("local.csv", "--aggregator", "mv", "--engine", "disk", "--spill", ".") == 2
     assert "00001.pieces" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from misc_cli import registry
 from misc_cli.data import votes
 from misc_cli.data.encode import encode, encode_known
 from misc_cli.data.types import Answers, Floats, Iteration, KnownLabels, Labels, ignore_iteration
-from misc_cli.engines import disk
+from misc_cli.engines import partitioned
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import EncodingRules
 from misc_cli.engines.protocol import POSTERIORS, Kernel, Sums
@@ -44,7 +44,7 @@ def gold_of(labels: Labels) -> KnownLabels:
 
 
 def on_disk(method: Any, folder: Path, n_parts: int, gold: KnownLabels) -> tuple[Any, ...]:
-    engine = disk.build([answers()], folder, n_parts, EncodingRules("last", ORDER, gold))
+    engine = partitioned.build([answers()], folder, n_parts, EncodingRules("last", ORDER, gold))
     lines: list[Iteration] = []
     method.solve(engine, ignore_iteration)  # a second fit on an engine forgets the first one
     fitted = method.solve(engine, lines.append)
