@@ -25,8 +25,8 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.counts import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
+from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, PARTS, Profile

@@ -125,7 +125,7 @@ def _has_few(question: Question) -> bool:
         return False
     if question.kind == NUMBER:
         return is_scale(words)
-    words_each = sum(len(word.split()) for word in words) / len(words)
+    words_each = sum(len(word.split()) for word in words) / max(1, len(words))
     n_often = 4 if words_each > 3 else 2  # sentences come again where they are classes
     return len(question) < 10 or n_often * len(words) <= len(question)
 

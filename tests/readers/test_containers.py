@@ -96,7 +96,6 @@ def test_arrow_files_and_streams(tmp_path: Path, stream: bool) -> None:
         [{"model": "app.vote", "pk": n, "fields": record} for n, record in enumerate(RECORDS)],
         {"rows": [{"id": n, "key": n, "doc": record} for n, record in enumerate(RECORDS)]},
         {"data": {"votes": {"edges": [{"node": r} for r in RECORDS], "pageInfo": {"next": False}}}},
-        [{"Item": {k: {"S": v} for k, v in record.items()}} for record in RECORDS],
     ],
 )
 def test_dumps_of_stores(tmp_path: Path, content: Any) -> None:

@@ -47,7 +47,7 @@ def test_titles_and_rows_longer_than_their_header(tmp_path: Path, text: str) -> 
 
 def test_a_title_above_an_unknown_header_is_refused_with_what_to_do(tmp_path: Path) -> None:
     text = f"Project X export\n\nwho,what,mood\n{ROWS}"
-    with pytest.raises(InputError, match=r"a title above the header .*Delete the lines"):
+    with pytest.raises(InputError, match="delete a title above the header"):
         triplets(export(tmp_path, text))
 
 
@@ -161,7 +161,7 @@ def test_a_form_with_a_second_header_is_refused(tmp_path: Path) -> None:
         ["", "Response", "Response"],
         *([f"p{n}@x.org", "Yes", "No"] for n in range(6)),
     ]
-    with pytest.raises(InputError, match=r"line 2: answers without their worker \(a second header"):
+    with pytest.raises(InputError, match="line 2: a label without its worker"):
         triplets(export(tmp_path, table(rows)))
 
 
@@ -223,7 +223,7 @@ def test_workers_beside_one_label_for_all_are_refused(tmp_path: Path) -> None:
         {"id": i, "label": "cat", "annotators": list(said), "confidence": ["low"] * len(said)}
         for i, said in BY_ITEM.items()
     ]
-    with pytest.raises(InputError, match="one label for all; export each worker's answer"):
+    with pytest.raises(InputError, match="no list of the same length .*; export each worker's answer"):
         triplets(export(tmp_path, lines(records), "jsonl"))
 
 

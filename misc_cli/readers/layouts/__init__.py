@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import long
-from misc_cli.readers.layouts.counts import find_counts, find_matrix, read_counts
-from misc_cli.readers.layouts.nested import (
-    Exploded,
-    explode,
-    explode_cells,
-    has_lists,
-    unwrapped_document,
-)
-from misc_cli.readers.layouts.wide import (
-    Several,
-    declared_pairs,
-    find_form,
-    find_pairs,
-    find_wide,
-    read_several,
-)
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import Reading
+from misc_cli.readers.vocabulary import find_roles
+
+if TYPE_CHECKING:
+    from misc_cli.readers.layouts.nested import Exploded
+    from misc_cli.readers.layouts.wide import Several
 
 _TITLES = {
     "long": "a table with one row per answer",
@@ -40,30 +30,29 @@ _TITLES = {
 
 def read_layout(document: Document, options: ReadOptions) -> Reading:
     """Read a file of no platform: the user's word first, then what is certain, else rows."""
+    how = "its columns' names" if options.layout is None else f"--layout {options.layout}"
+    given = [role for role, name in options.columns.items() if name is not None]
+    if document.records is None and document.table.header and not (given or options.layout):
+        roles = find_roles(document.names)
+        if len(document.names) == 3 and all(len(own) == 1 for own in roles.values()):
+            (at,) = roles["worker"]
+            if not any(set(row[at]) & set("[|;,") for row in document.table.sample if row[at:]):
+                # each column is called what it is, and no cell lists workers
+                return _told(long.read(document, options), "long", how)
+    from misc_cli.readers.layouts.nested import has_lists, unwrapped_document
+    from misc_cli.readers.layouts.wide import declared_pairs, find_several
+
     if options.layout not in (None, "long"):
-        plain = unwrapped_document(document)
-        return _read_several(plain, options, None)
+        return _read_several(unwrapped_document(document), options, None)
     pairs = declared_pairs(document, options) if document.records is None else None
     if pairs is not None:
         return _read_several(document, options, pairs)
     exploded = _exploded(document, options)
     table = document if exploded is None else exploded.document
-    others = [role for role, given in options.columns.items() if given is not None]
-    if options.layout is None and others in ([], ["item"]) and not (exploded and exploded.nested):
-        found = _find_several(table, with_forms=not others)
+    if options.layout is None and given in ([], ["item"]) and not (exploded and exploded.nested):
+        found = find_several(table, with_forms=not given)
         if found is not None:
             return _read_several(table, options, found)
-    if document.format == "npy" and not others:
-        if any("." in cell for row in document.table.sample for cell in row):
-            raise InputError(
-                f"{document.name}: fractions, shares of votes perhaps, and no votes; give the "
-                "labels of the workers, or counts of votes"
-            )
-        raise Refusal(
-            f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
-            "or counts per class? Say --layout matrix, or --layout counts",
-            is_open=True,
-        )
     if exploded is not None:
         if exploded.anonymous:
             options = replace(options, label_col=None, worker_col=None)
@@ -71,32 +60,21 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
         layout = None if exploded.nested else reading.layout
         return _told(replace(reading, view=table, layout=layout), "lists", exploded.why)
     try:
-        reading = long.read(document, options)
+        return _told(long.read(document, options), "long", how)
     except InputError as error:
         if document.records is not None and has_lists(document.records):
             raise Refusal(
                 f"{error}; its objects hold lists of objects that no reader knows: flatten them"
             ) from None
         raise
-    how = "its columns' names" if options.layout is None else "--layout long"
-    return _told(reading, "long", how)
-
-
-def _find_several(document: Document, *, with_forms: bool) -> Several | None:
-    """Return columns that are surely answers: pairs, workers', counts, a matrix, items."""
-    if document.format == "npy":
-        return find_matrix(document)
-    if document.table.header is False:
-        return None
-    finds = [find_pairs, find_wide, find_counts, *([find_form] if with_forms else [])]
-    return next(filter(None, (find(document) for find in finds)), None)
 
 
 def _read_several(document: Document, options: ReadOptions, found: Several | None) -> Reading:
+    from misc_cli.readers.layouts.melt import read_several
+
     name = found.layout if found else options.layout or ""
     why = found.why if found else f"--layout {name}"
-    read = read_counts if name == "counts" else read_several
-    return _told(replace(read(document, options, found), view=document), name, why)
+    return _told(replace(read_several(document, options, found), view=document), name, why)
 
 
 def _told(reading: Reading, name: str, how: str) -> Reading:
@@ -105,6 +83,8 @@ def _told(reading: Reading, name: str, how: str) -> Reading:
 
 def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within objects or cells as a table of their own; None without any."""
+    from misc_cli.readers.layouts.nested import explode, explode_cells
+
     exploded = None
     if document.records is not None:
         exploded = explode(document, options.label_col)

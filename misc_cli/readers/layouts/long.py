@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.errors import ConfigError, EmptyFile, InputError
+from misc_cli.errors import EmptyFile, InputError
 from misc_cli.readers.columns import (
     Layout,
     Refusal,
@@ -39,6 +39,7 @@ from misc_cli.readers.vocabulary import (
     words_of,
 )
 
+ROLES = ("worker", "item")
 CHANCE = 8  # items whose workers all agree; fewer prove nothing
 QUESTIONS = names_in("""
 question questionid questionname attribute aspect criterion dimension property field variable key
@@ -71,7 +72,7 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
         gold=gold_of(document, roles, layout.label),
     )
     for question in reading.questions:
-        _refuse_nameless(document, question, layout)
+        refuse_nameless(document, question, [r for r in ROLES if getattr(layout, r)])
     questions = reading.questions
     if layout.worker and len(layout.label) == 1 and options.group_by is None:
         questions = _by_question(document, layout, questions[0])
@@ -84,13 +85,11 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     )
 
 
-def _refuse_nameless(document: Document, question: Question, layout: Layout) -> None:
+def refuse_nameless(document: Document, question: Question, roles: Sequence[str]) -> None:
     """Refuse a label without its worker or its item, as far as labels are text."""
-    if not pa.types.is_dictionary(question.label.type):
-        return
     columns = {"worker": question.worker, "item": question.item, "label": question.label}
-    for role in ("worker", "item"):
-        row = first_nameless(columns, role) if getattr(layout, role) else None
+    for role in roles if pa.types.is_dictionary(question.label.type) else ():
+        row = first_nameless(columns, role)
         if row is not None:
             raise nameless(document, row if question.rows is None else question.rows[row], role)
 
@@ -117,8 +116,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         for role, asked in options.columns.items()
         if asked is not None
     }
-    by_name = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
-    found = {role: _one_of_same(profile, own) for role, own in by_name.items()}
+    found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
     found.update(declared)
     is_nobody = options.worker_from is not None or options.is_anonymous
     is_row = (options.item_col or "").lower() == ROW
@@ -192,17 +190,6 @@ def _refuse_missing(
         if document.table.header and is_sniffed:
             hint += ", or say --no-header if the first row is data"
         raise missing_columns(document.name, document.names, missing, hint)
-
-
-def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
-    """Return the fuller of two columns that name the same things, as user_name and user_id do."""
-    if len(names) != 2 or not set(names) <= set(profile.names):
-        return names
-    kept = profile.filled(*names)
-    n_values = {len(np.unique(profile.codes(*own)[kept])) for own in (names, names[:1], names[1:])}
-    if len(n_values) > 1 or not 3 <= max(n_values) <= kept.sum() / 2:
-        return names
-    return [max(names, key=lambda name: int(profile.filled(name).sum()))]
 
 
 def _items(profile: Profile, found: Found) -> list[str]:
@@ -298,56 +285,38 @@ def _refuse_consensus(profile: Profile, found: Found) -> None:
 def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> Layout:
     """Return the columns of a file without a header: by position, by looks, by counts."""
     names, given, table = document.names, options.columns, document.table
-    if options.worker_from is not None and not (given["item"] and given["label"]):
-        raise ConfigError("--worker-from needs a header, or --item-col and --label-col")
     shown = ", ".join(" ".join(cell.split())[:40] for cell in table.first_row[:5])
     shown = shown.encode("utf-8", "replace").decode()
-    if options.delimiter is not None and len(names) == 1:
-        raise InputError(
-            f"{document.name}: no row has a {options.delimiter!r}, so each is one cell "
-            f"({shown}); leave out --delimiter, or correct it"
-        )
     if len(table.sample) == 1 and not any(given.values()) and options.header is None:
         raise EmptyFile(
             f"{document.name}: only one row ({shown}); if it is a header, there are no answers, "
             "else say --no-header and name the columns by position"
         )
     widths = {len(row) for row in table.sample[1:] if any(map(str.strip, row))}
-    if len(table.sample) > 2 and widths and len(table.first_row) < min(widths) >= 3:
-        raise InputError(
-            f"{document.name}: the first row has {len(table.first_row)} of {min(widths)} columns, "
-            f"a title above the header ({shown})? Delete the lines above the header, or name its "
-            "columns worker, item and label"
-        )
-    if table.doubtful and options.header is None:
+    is_title = len(table.sample) > 2 and widths and len(table.first_row) < min(widths) >= 3
+    if len(names) == 1 and not is_title:
+        by_position(document, {}, list(given))  # an error that names --delimiter
+    if is_title or (table.doubtful and options.header is None):
         raise Refusal(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
-            "the columns with --worker-col, --item-col and --label-col, else say --no-header",
-            is_open=True,
+            "the columns with --worker-col, --item-col and --label-col, else say --no-header; "
+            "delete a title above the header",
+            is_open=not is_title,
         )
-    if any(given.values()):
+    if any(given.values()) or options.worker_from is not None or len(names) < 3:
         chosen = {role: select(document, role, asked) for role, asked in given.items() if asked}
         if options.worker_from is not None:
             chosen["worker"] = ()
-        if len(chosen) == len(given):
-            return Layout("long", **chosen)
-        told = {role: None if not c else str(names.index(c[0]) + 1) for role, c in chosen.items()}
-        places = by_position(document, told, list(given))
+        told = {role: str(names.index(c[0]) + 1) for role, c in chosen.items() if c}
+        places = by_position(document, told, [r for r in given if chosen.get(r) != ()])
         return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **chosen})
-    if len(names) < 3:
-        by_position(document, given, list(given))
-    if len(names) > 3:
+    cells = [document.sampled(name) for name in names]
+    looks = [_looks(own) for own in cells[:3]]
+    if len(names) > 3 or looks[2]:
         raise Refusal(
             f"{document.name}: no header and {len(names)} columns, so nobody knows which is what; "
             "say --worker-col, --item-col and --label-col as positions",
-            is_open=True,
-        )
-    cells = [document.sampled(name) for name in names]
-    looks = [_looks(own) for own in cells]
-    if looks[2]:
-        raise InputError(
-            f"{document.name}: no header, and column 3 does not look like labels "
-            f"({cells[2][0]!r}); say --worker-col, --item-col and --label-col as positions"
+            is_open=len(names) > 3,
         )
     if looks[0] != looks[1] and all(cells[:2]):  # an empty column tells nothing
         is_swapped = looks[1] > looks[0]

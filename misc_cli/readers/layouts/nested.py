@@ -19,7 +19,7 @@ from typing import Any
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
-from misc_cli.readers.document import Document, Record, flat, flat_table, text
+from misc_cli.readers.document import Document, Record, flat, flat_table, objects, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.values import is_number, keys_within, parsed
 from misc_cli.readers.vocabulary import (
@@ -41,7 +41,7 @@ vote predictions outputs annotatorlabels workerlabels oldlabels rawlabels alllab
 """)
 OUTER, INNER = "outer key", "inner key"
 
-Answers = Callable[[Record], Iterable[Record]]  # of one object: its answers' own fields
+Answers = list[list[Record]]  # of each object: its answers' own fields
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,22 @@ class Exploded:
     nested: bool = True
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A place of answers: the fields that hold them, the answers of each object, and why."""
+
+    fields: Sequence[str]
+    answers: Answers
+    why: str
+    anonymous: bool = False
+
+
 def explode(document: Document, label_col: str | None = None) -> Exploded | None:
     """Return the answers within each object; None if every object is one answer already."""
     outer = document.records or []
     records, origin = _first_level(unwrapped(outer))
     if label_col is not None and label_col in _fields(records, _is_values):
-        found: _Found | None = _anonymous(label_col)
+        found: _Found | None = _anonymous(records, label_col)
     else:
         attempts = (_objects, _parallel, _keyed, _votes)
         found = next(filter(None, (find(document.name, records) for find in attempts)), None)
@@ -74,16 +84,6 @@ def explode(document: Document, label_col: str | None = None) -> Exploded | None
     return Exploded(_document(document, records), "a list within an object", nested=False)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A place of answers: the fields that hold them, how one object's are got, and why."""
-
-    fields: Sequence[str]
-    answers: Answers
-    why: str
-    anonymous: bool = False
-
-
 def _spread(
     document: Document, records: Sequence[Record], origin: Sequence[int] | None, found: _Found
 ) -> Exploded:
@@ -92,14 +92,34 @@ def _spread(
     names = [key for key in _keys(records[:LOOKED_AT]) if key not in found.fields]
     items = [names[at] for at in find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]]
     is_named = any(len({text(r.get(n)) for r in records}) == len(records) for n in items)
-    for row, record in enumerate(records):
+    for row, (record, answers) in enumerate(zip(records, found.answers, strict=True)):
         outer = {key: value for key, value in record.items() if key not in found.fields}
         if found.anonymous and not is_named:
             outer = {"item_id": str(row + 1)}  # whatever it is, the votes are about it
-        for answer in found.answers(record):
-            flat_records.append(_merged(outer, answer))
+        for answer in answers:
+            renamed = _names_beside(tuple(outer), tuple(answer))
+            task = {renamed.get(key, key): value for key, value in outer.items()}
+            flat_records.append({**task, **answer})
             rows.append(row if origin is None else origin[row])
     return Exploded(_document(document, flat_records, rows), found.why, found.anonymous)
+
+
+@lru_cache(maxsize=256)
+def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, str]:
+    """Return new names for a task's fields that its answers have themselves, and for its id.
+
+    A task's own label or annotator (a majority's, a curator's) is nobody's answer.
+    """
+    within = find_roles(inner)
+    own = {key: find_roles([key]) for key in outer}
+    taken = {
+        k for k, found in own.items() if any(found[r] and within[r] for r in ("worker", "label"))
+    }
+    names = {key: f"{key} (consensus)" for key in outer if key in taken or key in inner}
+    kept = [names.get(key, key) for key in outer]
+    if "id" in kept and not find_roles([*inner, *kept], {"item": SYNONYMS["item"][:3]})["item"]:
+        names["id"] = "item_id"
+    return names
 
 
 def _document(outer: Document, records: list[Record], rows: list[int] | None = None) -> Document:
@@ -125,8 +145,7 @@ def _first_level(records: list[Record]) -> tuple[list[Record], list[int] | None]
             found = [
                 (row, {"item_id": f"{row + 1}.{at + 1}", **one})
                 for row, record in enumerate(records)
-                for at, one in enumerate(record.get(field) or [])
-                if isinstance(one, dict)
+                for at, one in enumerate(objects(record.get(field)))
             ]
             return [one for _, one in found], [row for row, _ in found]
     return records, None
@@ -145,9 +164,7 @@ def explode_cells(document: Document, label_col: str | None = None) -> Exploded 
     names = document.names
     if len(set(names)) < len(names):
         return None
-    lists = {name: _separator(document.sampled(name)) for name in names}
-    if label_col is not None:
-        lists = {name: found for name, found in lists.items() if name == label_col}
+    lists = {n: _separator(document.sampled(n)) for n in names if label_col in (None, n)}
     workers = [
         n for n in lists if label_col is None and find_roles([singular(n)], _WORKER)["worker"]
     ]
@@ -158,9 +175,13 @@ def explode_cells(document: Document, label_col: str | None = None) -> Exploded 
     columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
     records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
     for record in records:
-        record.update({name: _split(record[name], separator) for name in beside})
+        for name in beside:
+            cell = record[name]
+            inner = parsed(cell) if separator == "json" else cell.split(separator)
+            is_list = isinstance(inner, list)
+            record[name] = [text(one).strip() for one in inner] if is_list else [cell]
     find = _parallel if workers else _votes
-    found = _anonymous(label_col) if label_col else find(document.name, records)
+    found = _anonymous(records, label_col) if label_col else find(document.name, records)
     return None if found is None else _spread(document, records, None, found)
 
 
@@ -176,11 +197,6 @@ def _separator(cells: Sequence[str]) -> str | None:
     return None
 
 
-def _split(cell: str, separator: str) -> list[str]:
-    inner = parsed(cell) if separator == "json" else cell.split(separator)
-    return [text(one).strip() for one in inner] if isinstance(inner, list) else [cell]
-
-
 def _is_values(value: Any) -> bool:
     return isinstance(value, list) and not any(isinstance(one, dict) for one in value)
 
@@ -188,9 +204,14 @@ def _is_values(value: Any) -> bool:
 def _fields(records: Sequence[Record], test: Callable[[Any], bool]) -> list[str]:
     """Return keys that pass a test wherever they are filled, in the first records."""
     first = records[:LOOKED_AT]
-    keys = dict.fromkeys(key for record in first for key in record)
-    filled = {key: [r[key] for r in first if r.get(key) not in (None, [], {})] for key in keys}
+    filled = {
+        key: [r[key] for r in first if r.get(key) not in (None, [], {})] for key in _keys(first)
+    }
     return [key for key, values in filled.items() if values and all(map(test, values))]
+
+
+def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for one in records for key in one))
 
 
 def _objects(name: str, records: Sequence[Record]) -> _Found | None:
@@ -206,41 +227,8 @@ def _objects(name: str, records: Sequence[Record]) -> _Found | None:
             f"{name}: {' and '.join(map(repr, found))} each hold lists of answers; "
             "keep one of them, or export a flat table"
         )
-
-    def answers(record: Record) -> Iterable[Record]:
-        inner = record.get(found[0])
-        return [one for one in inner if isinstance(one, dict)] if isinstance(inner, list) else []
-
     why = f"a list of objects, {''.join(found)!r}, one for each answer"
-    return _Found(found, answers, why) if found else None
-
-
-def _keys(objects: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(key for one in objects for key in one))
-
-
-def _merged(outer: Record, inner: Record) -> Record:
-    """Return one answer: its own fields, and its task's; the task's `id` is the item's.
-
-    A task's own label or annotator (a majority's, a curator's) is nobody's answer.
-    """
-    renamed = _names_beside(tuple(outer), tuple(inner))
-    return {**{renamed.get(key, key): value for key, value in outer.items()}, **inner}
-
-
-@lru_cache(maxsize=256)
-def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, str]:
-    """Return new names for a task's fields that its answers have themselves, and for its id."""
-    within = find_roles(inner)
-    own = {key: find_roles([key]) for key in outer}
-    taken = {
-        k for k, found in own.items() if any(found[r] and within[r] for r in ("worker", "label"))
-    }
-    names = {key: f"{key} (consensus)" for key in outer if key in taken or key in inner}
-    kept = [names.get(key, key) for key in outer]
-    if "id" in kept and not find_roles([*inner, *kept], {"item": SYNONYMS["item"][:3]})["item"]:
-        names["id"] = "item_id"
-    return names
+    return _Found(found, [objects(r.get(found[0])) for r in records], why) if found else None
 
 
 def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
@@ -252,26 +240,18 @@ def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
     field = fields[workers[0]]
     lengths = {f: [len(r.get(f) or ()) for r in records] for f in fields}
     beside = [other for other in fields if lengths[other] == lengths[field] and other != field]
-    if not beside:
-        raise InputError(
-            f"{name}: {fields[0]!r} and {fields[1]!r} are lists of different lengths; nobody knows "
-            "whose answer is whose"
-        )
     roles = {other: singular(other) for other in (field, *beside)}
     if not find_roles(list(roles.values()))["label"]:
         answered = [other for other in beside if not words_of(other) & ABOUT]
         if len(answered) == 1:
             roles[answered[0]] = "label"  # whatever it is called, it is all that was answered
-        elif find_roles(list(records[0]))["label"]:
+        elif not beside or find_roles(list(records[0]))["label"]:
             raise InputError(
-                f"{name}: {field!r} lists workers and none of {', '.join(map(repr, beside))} what "
-                "each of them answered, beside one label for all; export each worker's answer"
+                f"{name}: {field!r} lists workers, and no list of the same length what each of "
+                "them answered; export each worker's answer"
             )
-
-    def answers(record: Record) -> Iterable[Record]:
-        lists = zip(*(record.get(other) or [] for other in roles), strict=True)
-        return [dict(zip(roles.values(), values, strict=True)) for values in lists]
-
+    lists = [zip(*(record.get(other) or [] for other in roles), strict=True) for record in records]
+    answers = [[dict(zip(roles.values(), one, strict=True)) for one in own] for own in lists]
     return _Found(list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}")
 
 
@@ -280,26 +260,22 @@ def _keyed(name: str, records: Sequence[Record]) -> _Found | None:
     for field in _fields(records, lambda value: isinstance(value, dict)):
         inner = [record[field] for record in records[:LOOKED_AT] if record.get(field)]
         values = [value for one in inner for value in one.values()]
-        objects = all(isinstance(value, dict) and _names_label(value) for value in values)
-        if not objects and any(isinstance(value, dict | list) for value in values):
+        roles = [find_roles(list(value)) for value in values if isinstance(value, dict)]
+        is_said = len(roles) == len(values) and all(r["label"] and not r["worker"] for r in roles)
+        if not is_said and any(isinstance(value, dict | list) for value in values):
             continue
         keys, plain = _keys(inner), normalise(field)
         is_answers = plain in (*_ANSWER_KEYS, "models") and looks_like_workers(keys)
         if len(keys) > 1 and (plain in _WORKER_KEYS or is_answers):
-
-            def answers(record: Record, field: str = field) -> Iterable[Record]:
-                said = (record.get(field) or {}).items()
-                return [
-                    {**(a if isinstance(a, dict) else {"label": a}), "worker": w} for w, a in said
+            answers = [
+                [
+                    {**(said if isinstance(said, dict) else {"label": said}), "worker": who}
+                    for who, said in (record.get(field) or {}).items()
                 ]
-
+                for record in records
+            ]
             return _Found([field], answers, f"a worker for each key of {field!r}")
     return None
-
-
-def _names_label(value: Record) -> bool:
-    roles = find_roles(list(value))
-    return bool(roles["label"]) and not roles["worker"]
 
 
 def _votes(name: str, records: Sequence[Record]) -> _Found | None:
@@ -307,7 +283,8 @@ def _votes(name: str, records: Sequence[Record]) -> _Found | None:
     names = _keys(map(flat, records[:LOOKED_AT]))
     if find_roles(names, _WORKER)["worker"]:
         return None
-    fields = [f for f in _fields(records, _is_values) if normalise(f) in _ANSWER_KEYS]
+    lists = _fields(records, _is_values)
+    fields = [f for f in lists if normalise(f) in _ANSWER_KEYS]
     counted = [name for name in names if words_of(name.partition(".")[0]) & {"counter", "counts"}]
     if counted and fields:
         counter = counted[0].partition(".")[0]
@@ -316,7 +293,7 @@ def _votes(name: str, records: Sequence[Record]) -> _Found | None:
             "Name them with --label-col",
             [{"layout": "counts", "label_col": f"{counter}.*"}],
         )
-    voted = [field for field in _fields(records, _is_values) if _are_votes(records, field)]
+    voted = [field for field in lists if _are_votes(records, field)]
     voted.sort(key=lambda field: -sum(len(record.get(field) or []) for record in records))
     if len(voted) > 1 and len(records) > 1:
         raise Refusal(
@@ -324,7 +301,7 @@ def _votes(name: str, records: Sequence[Record]) -> _Found | None:
             "--label-col",
             [{"label_col": field} for field in voted],
         )
-    return _anonymous(voted[0]) if voted and voted[0] in fields else None
+    return _anonymous(records, voted[0]) if voted and voted[0] in fields else None
 
 
 def _are_votes(records: Sequence[Record], field: str) -> bool:
@@ -337,11 +314,11 @@ def _are_votes(records: Sequence[Record], field: str) -> bool:
     return is_repeated and len(set(values)) <= 20 and not words_of(field) & {"id", "ids", "tokens"}
 
 
-def _anonymous(field: str) -> _Found:
-    def answers(record: Record) -> Iterable[Record]:
-        said = enumerate(record.get(field) or [], start=1)
-        return [{"worker": f"answer {at}", "label": label} for at, label in said]
-
+def _anonymous(records: Sequence[Record], field: str) -> _Found:
+    answers = [
+        [{"worker": f"answer {at}", "label": said} for at, said in enumerate(own, start=1)]
+        for own in (record.get(field) or [] for record in records)
+    ]
     return _Found([field], answers, f"a list of votes, {field!r}, without names", anonymous=True)
 
 
@@ -359,7 +336,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
     """Return the list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
     for _ in range(5):
         if len(records) != 1:
-            return _without_store(records) if records else records
+            break
         (outer,) = records
         table = _as_table(outer) or _by_key(outer) or _by_two_keys(outer)
         if table is not None:
@@ -369,7 +346,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(values) == 1 and isinstance(values[0], dict):
             inner = values[0]
             is_map = len(inner) > 1 and all(
-                isinstance(v, dict | list) and v for v in inner.values()
+                v and isinstance(v, dict | list) for v in inner.values()
             )
             if is_map or not find_roles(list(inner))["label"]:
                 records = [inner]  # {"annotations": {…}}, {"data": {"answers": …}}
@@ -378,32 +355,12 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(lists) != 1 or named:
             break
         records = lists[0]
-    return records
-
-
-# How stores write what kind a value is: DynamoDB's and MongoDB's.
-_TYPED = ("S", "N", "BOOL", "$oid", "$numberLong", "$numberInt", "$date")
-
-
-def _without_store(records: list[Record]) -> list[Record]:
-    """Return answers that a store wraps one by one: Elasticsearch's _source, Django's fields.
-
-    It is the only object of each record that itself names a worker, an item and a label.
-    """
-    for key, value in records[0].items():
-        is_answer = isinstance(value, dict) and all(find_roles([*flat(_untyped(value))]).values())
+    for key, value in records[0].items() if len(records) > 1 else ():
+        # a store wraps answers one by one: Elasticsearch's _source, Django's fields
+        is_answer = isinstance(value, dict) and all(find_roles(list(flat(value))).values())
         if is_answer and all(isinstance(record.get(key), dict) for record in records):
-            return [_untyped(record[key]) for record in records]
+            return [record[key] for record in records]
     return records
-
-
-def _untyped(record: Record) -> Record:
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _TYPED:
-            return next(iter(value.values()))
-        return value
-
-    return {name: plain(value) for name, value in record.items()}
 
 
 def _are_filled(values: Sequence[Any], kind: type) -> bool:
@@ -411,12 +368,7 @@ def _are_filled(values: Sequence[Any], kind: type) -> bool:
 
 
 def _as_table(outer: Record) -> list[Record] | None:
-    """Return a data frame as pandas writes it column by column, or split into columns and data."""
-    columns, data = outer.get("columns"), outer.get("data")
-    if isinstance(columns, list) and isinstance(data, list):
-        if all(isinstance(row, list) and len(row) == len(columns) for row in data):
-            return [dict(zip(map(str, columns), row, strict=True)) for row in data]
-        return None
+    """Return the rows of a data frame that pandas wrote column by column."""
     values = list(outer.values())
     if not _are_filled(values, dict) or not find_roles(list(outer))["label"]:
         return None
@@ -434,7 +386,14 @@ def _by_key(outer: Record) -> list[Record] | None:
     """
     values = list(outer.values())
     if _are_filled(values, list):
-        return _lists_by_key(outer)
+        every = [one for value in values for one in value]
+        is_table = bool(find_roles([singular(key) for key in outer])["label"])
+        is_told = all(map(is_objects, values)) and find_roles(sorted(_keys(every)))["worker"]
+        return (
+            [{"item": k, "answers": v} for k, v in outer.items()]
+            if is_told and not is_table
+            else None
+        )
     if not _are_filled(values, dict):
         return None
     common = sorted(set(values[0]).intersection(*values[:50]))
@@ -462,50 +421,32 @@ def _are_alike(values: Sequence[Record], common: Sequence[str], several: Sequenc
     return bool(several) or any(len(str(v[key])) > 40 for v in values[:20] for key in common)
 
 
-def _lists_by_key(outer: Record) -> list[Record] | None:
-    """{"post 1": [{"annotator": "a", "label": "x"}, …], …}, or with nothing but the labels."""
-    values = list(outer.values())
-    if find_roles([singular(key) for key in outer])["label"]:
-        return None  # columns of a table
-    every = [one for value in values for one in value]
-    if all(map(is_objects, values)):
-        is_told = bool(find_roles(sorted(_keys(every)))["worker"])
-    else:  # numbers are votes, or how many there were for each class
-        is_plain = not any(isinstance(one, dict | list) for one in every)
-        is_told = is_plain and not all(is_number(text(one)) for one in every)
-    return [{"item": key, "answers": own} for key, own in outer.items()] if is_told else None
-
-
 def _by_two_keys(outer: Record) -> list[Record] | None:
     """{item: {worker: label}}, or the other way round; what nothing tells is the user's to say."""
     values = list(outer.values())
     if not _are_filled(values, dict):
         return None
     said = [one for value in values for one in value.values()]
-    objects = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
-    if not objects and any(isinstance(one, dict | list) for one in said):
+    is_object = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
+    if not is_object and any(isinstance(one, dict | list) for one in said):
         return None
     inner = Counter(key for value in values for key in value)
     if max(inner.values()) < 2 or any(map(bool, find_roles(list(inner)).values())):
         return None
-    first, second = _told_apart(outer, inner)
+    first, second = OUTER, INNER
+    are_counts = all(is_number(text(one)) for one in said if one)  # {"cat": 3, "dog": 1}
+    has_gaps = any(len(value) < len(inner) for value in values)  # questions have none
+    for roles, one, other in (
+        (("item", "worker"), outer, inner),
+        (("worker", "item"), inner, outer),
+    ):
+        are_items = looks_like_items(list(one)) and not looks_like_items(list(other))
+        are_items = are_items and not are_counts and (has_gaps or one is inner)
+        if are_items or (looks_like_workers(list(other)) and not looks_like_workers(list(one))):
+            first, second = roles
+            break
     return [
         {first: key, second: within, **(said if isinstance(said, dict) else {"label": said})}
         for key, value in outer.items()
         for within, said in value.items()
     ]
-
-
-def _told_apart(outer: Record, inner: Mapping[str, int]) -> tuple[str, str]:
-    """Return the roles of the outer and the inner keys; inner keys may be workers or questions."""
-    if looks_like_workers(list(inner)) != looks_like_workers(list(outer)):
-        return ("item", "worker") if looks_like_workers(list(inner)) else ("worker", "item")
-    labels = {text(label) for value in outer.values() for label in value.values()}
-    if all(map(is_number, filter(None, labels))):
-        return OUTER, INNER  # {"a.jpg": {"cat": 3, "dog": 1}} counts votes
-    if looks_like_items(list(inner)) and not looks_like_items(list(outer)):
-        return "worker", "item"
-    has_gaps = any(len(value) < len(inner) for value in outer.values())  # questions have none
-    if looks_like_items(list(outer)) and not looks_like_items(list(inner)) and has_gaps:
-        return "item", "worker"
-    return OUTER, INNER

@@ -1,10 +1,10 @@
-"""Tables with several columns of answers: a column for each worker or item, or pairs.
+"""Find several columns of answers, by their names, and only where they share their values.
 
-    wide    image,rater_1,rater_2          a row per item, a column per worker; a matrix: no names
-    form    email,Cat? [a.jpg],Cat? [b.jpg]  a row per worker, a column per item
-    pairs   image,worker_1,label_1,…       the worker's column holds who answered, the other what
-
-Columns are found by their names, and only where they share their values; else --layout says so.
+wide    image,rater_1,rater_2            a row per item, a column per worker
+pairs   image,worker_1,label_1,…         the worker's column holds who answered, the other what
+form    email,Cat? [a.jpg],Cat? [b.jpg]  a row per worker, a column per item
+counts  id,count,pos,neg                 a column per class: names say so, or rows have a total
+matrix  a NumPy array of labels          a row per item, a column per worker, no names
 """
 
 from __future__ import annotations
@@ -13,35 +13,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import (
-    Layout,
-    is_unique,
-    listing,
-    naming_column,
-    select,
-    truth_synonyms,
-)
-from misc_cli.readers.document import Document, text_array
+from misc_cli.readers.columns import Refusal, listing, select
+from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import (
-    EACH_COLUMN,
-    Question,
-    Reading,
-    RowNumbers,
-    by_kind,
-    joined,
-    known_of,
-    roles_of,
-    take,
-)
-from misc_cli.readers.values import CHOICE, have_classes
+from misc_cli.readers.values import have_classes
 from misc_cli.readers.vocabulary import (
     ABOUT,
     BETWEEN,
@@ -59,16 +38,17 @@ from misc_cli.readers.vocabulary import (
 )
 
 LABEL = "label"  # the question of a table that has no name for it
-MISSING = ("nan", "na", "<na>", "null", "n/a", "#n/a")  # cells where programs have nothing
+LEAST_ROWS = 10  # whose sums are no chance
+MOST_CLASSES, MOST_COLUMNS = 60, 300
 
-Columns = dict[str, dict[str, str]]  # question → worker or item → column
+Columns = dict[str, dict[str, str]]  # question → worker, item or class → column
 
 
 @dataclass(frozen=True)
 class Several:
     """Columns of answers: the layout's name, the columns by question, and what told.
 
-    people  the columns of workers in pairs, in the order of the others
+    people  the columns that name the workers (of a form: the items), in the order of the others
     """
 
     layout: str
@@ -81,214 +61,7 @@ class Several:
         return [column for own in self.columns.values() for column in own.values()]
 
 
-@dataclass(frozen=True)
-class Melted:
-    """The filled cells: their row's name, their column's name, their text, their row (from 0).
-
-    missing  rows of cells that say "missing" in a program's words
-    """
-
-    by_row: Any
-    by_column: Any
-    label: Any
-    rows: RowNumbers
-    missing: RowNumbers
-
-
-def melt(document: Document, row_names: Any, columns: Mapping[str, str]) -> Melted:
-    """Return the filled cells of `columns` (name → column); `row_names` is a column of text."""
-    values = document.columns(list(columns.values()))
-    n_rows = len(row_names)
-    cells = pc.utf8_trim_whitespace(pa.concat_arrays([v.cast(pa.string()) for v in values]))
-    blank = np.asarray(pc.equal(cells, ""))
-    missing = np.asarray(pc.is_in(pc.utf8_lower(cells), pa.array(MISSING)))
-    kept = np.flatnonzero(~(blank | missing))
-    which = pa.array(kept // n_rows, pa.int32())
-    return Melted(
-        by_row=row_names.take(kept % n_rows),
-        by_column=pa.DictionaryArray.from_arrays(which, pa.array(list(columns), pa.string())),
-        label=cells.take(kept).dictionary_encode(),
-        rows=kept % n_rows,
-        missing=np.flatnonzero(missing) % n_rows,
-    )
-
-
-def share_values(document: Document, columns: Mapping[str, str] | Sequence[str]) -> bool:
-    """Return whether columns choose from the same classes: no column's values are all its own."""
-    names = columns.values() if isinstance(columns, Mapping) else columns
-    values = [{cell.casefold() for cell in document.sampled(column)} for column in names]
-    filled = [own for own in values if own]
-    if len(filled) < 2:
-        return False
-    return all(own & set().union(*(v for v in filled if v is not own)) for own in filled)
-
-
-def read_several(document: Document, options: ReadOptions, found: Several | None) -> Reading:
-    """Read a column for each worker or item as --layout says, or as they were found."""
-    several = found or _declared(document, options)
-    if several.layout == "form":
-        worker = worker_column(document, options, several.taken)
-        return cells_as_answers(document, several, () if worker is None else (worker,))
-    items = item_columns(document, options, [*several.taken, *several.people])
-    columns = {
-        question: {whose: column for whose, column in own.items() if column not in items}
-        for question, own in several.columns.items()
-    }
-    reading = cells_as_answers(document, replace(several, columns=columns), items)
-    if document.format != "npy" or options.no_answer:
-        return reading
-    return replace(reading, questions=[_without_negatives(one) for one in reading.questions])
-
-
-def cells_as_answers(
-    document: Document, several: Several, named: Sequence[str], out: Any = None
-) -> Reading:
-    """Return each filled cell as an answer.
-
-    named  the columns that name the rows: items, or in a form the worker; the row's number if none
-    out    a mask of the rows that are left out
-    """
-    is_form = several.layout == "form"
-    people = document.columns(several.people)
-    rows = document.columns(named or several.taken[:1])
-    n_rows, first = len(rows[0]), 0 if document.format == "npy" else 1
-    if is_form and not named:
-        names = text_array(f"row {row + 1}" for row in range(n_rows))
-    else:
-        names = joined(rows if named else (), n_rows, first=first)
-    gold = [name for name in _gold_columns(document) if name not in several.taken]
-    is_known = len(gold) == 1 and not is_form
-    known = known_of(names, document.columns(gold)[0]) if is_known else None
-    gaps, questions = [], []
-    for question, of_column in several.columns.items():
-        melted = melt(document, names, of_column)
-        gaps.append(melted.missing)
-        other, told = melted.by_column, list(of_column.values())
-        if people:
-            every = pa.concat_arrays([pc.utf8_trim_whitespace(c.cast(pa.string())) for c in people])
-            places = np.asarray(other.indices) * n_rows + melted.rows
-            other = every.take(places).dictionary_encode()
-        if is_form:
-            who, what = melted.by_row, other
-            roles = roles_of(worker=tuple(named), item=EACH_COLUMN, label=told)
-        else:
-            who, what = other, melted.by_row
-            roles = roles_of(worker=several.people or EACH_COLUMN, item=tuple(named), label=told)
-        found = Question(question, CHOICE, who, what, melted.label, melted.rows, known, roles)
-        if out is not None:
-            found = take(found, np.flatnonzero(~out[melted.rows]))
-        if is_form or people:
-            _refuse_nameless(document, found)
-        kind, labels = by_kind(found.label)
-        questions.append(replace(found, kind=kind, label=labels))
-    missing = np.concatenate(gaps)
-    is_counted = is_form and not named
-    return Reading(
-        questions,
-        {"no answer": missing} if len(missing) else {},
-        [f"{document.name}: nobody is named, so each row is a worker"] if is_counted else [],
-        layout=_layout(several, tuple(named)) if len(questions) == 1 else None,
-    )
-
-
-def _layout(several: Several, named: tuple[str, ...]) -> Layout:
-    taken = tuple(several.taken)
-    if several.layout == "form":
-        return Layout("form", worker=named, item=taken)
-    if several.layout == "matrix":
-        return Layout("matrix", item=named)
-    if several.people:
-        return Layout("long", several.people, named, taken)
-    return Layout("wide", taken, named)
-
-
-def _refuse_nameless(document: Document, question: Question) -> None:
-    """Refuse answers of nobody: a second header row, or somebody who left the name out."""
-    blank = pc.equal(pc.utf8_trim_whitespace(question.worker.cast(pa.string())), "")
-    if pc.any(blank).as_py() and question.rows is not None:
-        row = question.rows[np.flatnonzero(np.asarray(blank))[0]]
-        raise InputError(
-            f"{document.name}, line {document.table.line(int(row))}: answers without their worker "
-            "(a second header?); drop the row, fill it in, or name another column with --worker-col"
-        )
-
-
-def _without_negatives(question: Question) -> Question:
-    """Return a question of a NumPy matrix without negative numbers: they mean no answer there."""
-    labels = question.label
-    if not pa.types.is_dictionary(labels.type):
-        return question
-    said = np.array([not word.startswith("-") for word in labels.dictionary.to_pylist()], bool)
-    return take(question, np.flatnonzero(said[np.asarray(labels.indices)]))
-
-
-def _declared(document: Document, options: ReadOptions) -> Several:
-    """Return the columns that the user named, else those that are sure, else all but the item's."""
-    name = options.layout or "wide"
-    role = "item" if name == "form" else "worker"
-    given = options.columns[role] or options.label_col
-    bare = document.table.header is False
-    if given is not None:
-        names = select(document, role, given)
-    else:
-        find = find_form if name == "form" else find_wide
-        certain = None if bare or name == "matrix" else find(document)
-        if certain is not None:
-            return certain
-        if name == "form":
-            raise InputError(f"{document.name}: which columns are items? Name them with --item-col")
-        names = tuple(n for n in document.names if n not in _gold_columns(document))
-        items = options.item_col and select(document, "item", options.item_col)
-        items = items or (() if bare or name == "matrix" else naming_column(document, names))
-        names = tuple(n for n in names if n not in items)
-    if not names:
-        raise InputError(
-            f"{document.name}: --layout {name} needs a column for each {role}, and there is only "
-            f"{listing(document.names)}"
-        )
-    first = 0 if document.format == "npy" else 1  # as NumPy counts
-    called = {str(document.names.index(n) + first) if bare else n: n for n in names}
-    return Several(name, {LABEL: called})
-
-
-def item_columns(
-    document: Document, options: ReadOptions, taken: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return the columns that name the items; none if rows are counted instead."""
-    if options.item_col is not None:
-        return select(document, "item", options.item_col)
-    if document.table.header is False or options.layout == "matrix":
-        return ()
-    return naming_column(document, [n for n in document.names if n not in taken])
-
-
-def worker_column(document: Document, options: ReadOptions, items: Sequence[str]) -> str | None:
-    """Return the column of a form's workers; None if there is none, and rows are counted."""
-    if options.worker_col is not None:
-        return next(iter(select(document, "worker", options.worker_col)), None)
-    rest = [name for name in document.names if name not in items]
-    for tiers in (SYNONYMS["worker"], [_WORKERS]):
-        found = [rest[at] for at in find_roles(rest, {"worker": tiers})["worker"]]
-        # "anonymous" in every row names nobody
-        found = [name for name in found if len(set(document.sampled(name))) > 1]
-        unique = [name for name in found if is_unique(document, name)]
-        if unique:
-            return unique[0]
-        if found:
-            raise InputError(
-                f"{document.name}: {found[0]!r} answers more than once, and no column names "
-                "the items; pick with --item-col, or name the workers with --worker-col"
-            )
-    return None
-
-
-def _gold_columns(document: Document) -> list[str]:
-    known = truth_synonyms()["label"][0]
-    return [name for name in document.names if normalise(name) in known]
-
-
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
-_WALLET = re.compile(r"0x[0-9a-fA-F]{3,}")
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
 _QUESTION = re.compile(r"(?P<who>.+?)[\s_.:]+(?P<what>[A-Za-z]+)")  # alice_mood
 _LAST = re.compile(rf"(?P<stem>.*?){BETWEEN}*(?P<number>\d+|(?<={BETWEEN})[A-Za-z]\d*)")
@@ -298,9 +71,19 @@ note type group accuracy label labels answer rating score response choice weight
 """)
 
 
+def find_several(document: Document, *, with_forms: bool) -> Several | None:
+    """Return columns that are surely answers: pairs, workers', counts, a matrix, items."""
+    if document.format == "npy":
+        return find_matrix(document)
+    if document.table.header is False:
+        return None
+    finds = [find_pairs, find_wide, find_counts, *([find_form] if with_forms else [])]
+    return next(filter(None, (find(document) for find in finds)), None)
+
+
 def looks_like_workers(names: Sequence[str]) -> bool:
     """Return whether names are surely those of who answers: w1, ann@example.org, gpt-4o."""
-    patterns = (NUMBERED_WORKER, _ADDRESS, MODEL, _WALLET)
+    patterns = (NUMBERED_WORKER, _ADDRESS, MODEL)
     return all(any(pattern.fullmatch(name) for pattern in patterns) for name in names)
 
 
@@ -320,6 +103,20 @@ def matched(
             question, whose = key(match)
             found.setdefault(question or LABEL, {}).setdefault(whose, name)
     return found
+
+
+def are_answers(document: Document, columns: Mapping[str, str], few: int | None = None) -> bool:
+    """Return whether columns choose from the same classes, and these are no ids or texts.
+
+    few  classes that are never too many; more must each come twice
+    """
+    by_column = [document.sampled(column) for column in columns.values()]
+    cells = [cell for own in by_column for cell in own]
+    uses = Counter(v for own in by_column for v in {cell.casefold() for cell in own})
+    filled = [own for own in by_column if own]
+    is_shared = len(filled) > 1 and all(any(uses[c.casefold()] > 1 for c in own) for own in filled)
+    is_few = few is None or len(set(cells)) <= max(few, len(cells) / 2)
+    return is_few and is_shared and have_classes(cells)
 
 
 def find_wide(document: Document) -> Several | None:
@@ -367,48 +164,32 @@ def _by_model(names: Sequence[str]) -> Columns:
     return matched(parts, _QUESTION, lambda m: (m["what"], m["who"]))
 
 
-def are_answers(document: Document, columns: Mapping[str, str], few: int | None = None) -> bool:
-    """Return whether columns choose from the same classes, and these are no ids or texts.
-
-    few  classes that are never too many; more must each come twice
-    """
-    cells = [cell for column in columns.values() for cell in document.sampled(column)]
-    is_few = few is None or len(set(cells)) <= max(few, len(cells) / 2)
-    return is_few and share_values(document, columns) and have_classes(cells)
-
-
-def numbered_columns(names: Sequence[str]) -> Columns:
-    """Return columns by stem and number or letter: label_1, label_2; hate_G1; rater1_id."""
-    found: Columns = {}
-    for name in names:
+def find_pairs(document: Document) -> Several | None:
+    """Find worker_1 beside label_1, annotator_G1 beside hate_G1, rater1_id beside rater1_mood."""
+    groups: Columns = {}  # stem → number or letter → column
+    for name in document.names:
         worker, last = NUMBERED_WORKER.fullmatch(name.strip()), _LAST.fullmatch(name.strip())
         if worker is not None and worker["after"]:
             number = re.sub(r"\D+", "", worker["who"]) or worker["who"][-1]
-            found.setdefault(worker["after"], {})[number] = name
+            groups.setdefault(worker["after"], {})[number] = name
         elif last is not None:
-            found.setdefault(last["stem"], {})[last["number"]] = name
-    return found
-
-
-def find_pairs(document: Document) -> Several | None:
-    """Find worker_1 beside label_1, annotator_G1 beside hate_G1, rater1_id beside rater1_mood."""
-    groups = numbered_columns(document.names)
+            groups.setdefault(last["stem"], {})[last["number"]] = name
     for stem, who in groups.items():
         plain = stem.strip(" _-.:#/")
         is_worker = re.fullmatch(WORKER_WORDS, plain, re.IGNORECASE) or normalise(stem) in _WHO
         if len(who) < 2 or not is_worker:
             continue
-        said = {q: c for q, c in groups.items() if q != stem and set(c) == set(who)}
         said = {
-            q.strip(" _-.:#/") or LABEL: {number: c[number] for number in who}
-            for q, c in said.items()
-            if not words_of(q) & ABOUT
-            and have_classes([cell for name in c.values() for cell in document.sampled(name)])
+            q.strip(" _-.:#/") or LABEL: {number: own[number] for number in who}
+            for q, own in groups.items()
+            if q != stem
+            and set(own) == set(who)
+            and not words_of(q) & ABOUT
+            and have_classes([cell for name in own.values() for cell in document.sampled(name)])
         }
         if said:
-            found = Several("pairs", said, people=tuple(who.values()))
-            why = f"pairs of columns, who and what: {listing([*found.people, *found.taken], 4)}"
-            return replace(found, why=why)
+            why = f"pairs of columns, who and what: {listing([*who.values()], 4)}"
+            return Several("pairs", said, why, tuple(who.values()))
     return None
 
 
@@ -433,7 +214,7 @@ _THINGS = names_in("""
 q question item image img picture photo text task tweet post sentence comment doc document review
 clip video audio stimulus i example sample case statement trial unit object article frage bild
 """)
-_WORKERS = EMAILS | names_in("""
+WORKERS = EMAILS | names_in("""
 name yourname fullname responseid respondentid prolificpid prolificid yourid participantnumber
 nickname initials id # idresponseid responseidresponseid
 """)
@@ -445,11 +226,10 @@ submitdatedatesubmitted
 
 def find_form(document: Document) -> Several | None:
     """Find columns that are items, beside a worker or a time: [in brackets], a.jpg, image_1."""
-    columns = form_columns(document)
-    found = Several("form", columns)
+    found = Several("form", form_columns(document))
     rest = [name for name in document.names if name not in found.taken]
-    has_worker = any(find_roles(rest, {"worker": [*SYNONYMS["worker"], _WORKERS]}).values())
-    if not columns or not (has_worker or any(normalise(name) in _TIMES for name in rest)):
+    has_worker = any(find_roles(rest, {"worker": [*SYNONYMS["worker"], WORKERS]}).values())
+    if not found.taken or not (has_worker or any(normalise(name) in _TIMES for name in rest)):
         return None
     why = f"a row for each worker, a column for each item: {listing(found.taken, 4)}"
     return replace(found, why=why)
@@ -465,11 +245,7 @@ def form_columns(document: Document) -> Columns:
     ):
         several = {q: own for q, own in found.items() if len(own) >= 2}
         if several:
-            return {
-                question: own
-                for question, own in several.items()
-                if are_answers(document, own, MOST_WORDS)
-            }
+            return {q: own for q, own in several.items() if are_answers(document, own, MOST_WORDS)}
     return {}
 
 
@@ -499,3 +275,112 @@ def _things(names: Sequence[str]) -> Columns:
     if len({frozenset(own) for own in questions.values()}) != 1:
         return {}
     return {after.strip(" _.-:") or LABEL: own for after, own in questions.items()}
+
+
+_COUNTS = names_in("votes vote counts count counter freq frequency num nb n")
+_TOTALS = names_in("""
+count total sum n votes totalvotes nvotes numvotes nannotators numannotators totalcount nratings
+numratings all numlabels nlabels annotatorcount numjudgments numclassifications nclassifications
+""")
+_NO_COUNTS = names_in("id age year index row time seconds length duration rank")
+
+
+def find_counts(document: Document) -> Several | None:
+    """Find columns that sum to a column of totals, or are called counts: votes_cat, votes_dog."""
+    numbers = [name for name in document.names if whole_numbers(document, name)]
+    if len(document.table.sample) < 2 or not numbers or has_raters(document):
+        return None
+    for name in numbers:
+        is_total = normalise(name) in _TOTALS
+        parts = runs_with_sum(document, numbers, total=name) if is_total else ()
+        if parts:
+            return Several("counts", classes_of(parts), f"{listing(parts, 4)} sum to {name!r}")
+    for stem in dict.fromkeys(map(_stem, numbers)):
+        own = [name for name in numbers if _stem(name) == stem]
+        if words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES:
+            return Several("counts", classes_of(own), f"{listing(own, 4)} are called counts")
+    return None
+
+
+def find_matrix(document: Document) -> Several | None:
+    """Find a NumPy matrix of counts, whose rows have one sum, or of labels: gaps, few classes."""
+    names = document.names
+    cells = {cell for row in document.table.sample for cell in row}
+    is_counts = runs_with_sum(document, names, len(names)) == tuple(names)
+    if is_counts and "0" in cells and not cells <= {"0", "1"}:
+        return Several("counts", classes_of(names), "each row has one sum")
+    if any("." in cell for cell in cells):
+        raise InputError(
+            f"{document.name}: fractions, shares of votes perhaps, and no votes; give the labels "
+            "of the workers, or counts of votes"
+        )
+    has_gaps = "" in cells or any(cell.startswith("-") for cell in cells)
+    few = len(cells) <= 10 and max(map(len, cells)) == 1 and len(document.table.sample) > 1
+    if cells - {""} == {"-1", "0", "1"} or not (has_gaps or few):
+        raise Refusal(
+            f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
+            "or counts per class? Say --layout matrix, or --layout counts",
+            is_open=True,
+        )
+    called = {LABEL: {str(at): name for at, name in enumerate(names)}}
+    return Several("matrix", called, "a matrix of labels")
+
+
+def has_raters(document: Document) -> bool:
+    """Return whether answers that were counted stand beside the counts: label_1, label_2, …"""
+    words = [n for n in document.names if whole_numbers(document, n) is None]
+    numbered = matched(words, re.compile(r"(.*?)(\d+)"), lambda m: (m[1], m[2]))
+    return any(len(own) > 1 and are_answers(document, own) for own in numbered.values())
+
+
+def whole_numbers(document: Document, name: str) -> list[int] | None:
+    """Return the whole numbers of a column, in the sample; None if it holds something else."""
+    if document.names.count(name) > 1 or words_of(name) & _NO_COUNTS:
+        return None
+    at = document.names.index(name)
+    cells = [row[at].strip() if at < len(row) else "" for row in document.table.sample]
+    cells = [re.sub(r"\.0+$", "", cell) or "0" for cell in cells]
+    if not all(cell.isascii() and cell.isdigit() and len(cell) < 7 for cell in cells):
+        return None
+    return [int(cell) for cell in cells]
+
+
+def _stem(name: str) -> str:
+    """votes_no and votes_1 → votes; label_counter.e → label_counter; without one the name."""
+    head, found, _ = name.rpartition("." if "." in name else "_")
+    if found:
+        return head
+    match = re.fullmatch(r"(#|n_|num_?|count_?)\S+", name, re.IGNORECASE)
+    return match[1].rstrip("_") if match else name
+
+
+def classes_of(names: Sequence[str]) -> Columns:
+    """Return columns of counts by their classes: their names without what all begin with."""
+    stem = _stem(names[0])
+    is_stem = all(_stem(name) == stem != name for name in names)
+    return {LABEL: {name[len(stem) :].lstrip("_.") if is_stem else name: name for name in names}}
+
+
+def runs_with_sum(
+    document: Document, names: Sequence[str], least: int = 2, total: str | None = None
+) -> tuple[str, ...]:
+    """Return the longest neighbouring columns of counts whose rows all sum to one number.
+
+    With `total`, to the number in that column.
+    """
+    found = {name: whole_numbers(document, name) for name in names}
+    counted = {name: numbers for name, numbers in found.items() if numbers is not None}
+    aims = None if total is None else np.array(whole_numbers(document, total))
+    own = [name for name in counted if name != total][:MOST_COLUMNS]
+    n_rows = len(document.table.sample)
+    if len(own) < least or n_rows < LEAST_ROWS:
+        return ()
+    sums = np.cumsum([np.zeros(n_rows, int), *(counted[n] for n in own)], axis=0)
+    for width in range(min(len(own), MOST_CLASSES), least - 1, -1):
+        runs = sums[width:] - sums[:-width]
+        aim = runs[:, :1] if aims is None else aims
+        fits = (runs == aim).all(axis=1) & (runs.max(axis=1) > (2 if aims is None else 1))
+        if fits.any():
+            first = int(np.argmax(fits))
+            return tuple(own[first : first + width])
+    return ()

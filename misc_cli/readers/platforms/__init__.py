@@ -75,18 +75,6 @@ READERS: dict[str, tuple[str, ...]] = {
     "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }
 
-# Exports that hold nothing to vote on or are no longer read.
-_OWN = "export each annotator's own answers"
-_XML = "Mechanical Turk's answers as XML are not read; download the batch as CSV"
-_REFUSED = {
-    "task_id response params": f"a task of Scale names no annotators; {_OWN}",
-    "tags shapes version": f"annotations of CVAT name no annotators; {_OWN}",
-    "images annotations categories": f"COCO holds boxes, and no annotators; {_OWN}",
-    "categories items info": f"Datumaro names no annotators; {_OWN}",
-    "Created?By DataRow?ID": "version 1 of Labelbox's export; export NDJSON (v2)",
-    "Assignments NumResults": _XML,
-    "AssignmentId HITId Answer": _XML,
-}
 _TAG = re.compile(r"O|[BIESLU]-[\w-]+")  # of a token
 
 
@@ -100,9 +88,6 @@ def recognise(document: Document) -> tuple[Reader, str] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
     if document.records is not None:
         records = document.records[:LOOKED_AT]
-        for keys, why in _REFUSED.items():
-            if records and _shows(keys, records[0]):
-                raise InputError(f"{document.name}: {why}")
     else:
         _refuse_tags(document)
         records = [] if document.table.header is False else [dict.fromkeys(document.names, "")]

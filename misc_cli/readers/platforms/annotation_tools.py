@@ -7,19 +7,18 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.platforms.export import (
-    PLAIN,
     Answer,
     Damaged,
     Field,
     Found,
+    as_label,
     export,
     fields_of,
     first_of,
-    kind_of_region,
     objects_in,
     rows_as_records,
 )
-from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER, SPANS, TEXT
+from misc_cli.readers.values import CHOICE, SPANS
 
 _USERS = ("user", "username", "user_id", "annotator", "annotator_id", "annotated_by")
 
@@ -37,35 +36,27 @@ def _prodigy(task: Record, _: Document) -> Found:
         )
     verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
     is_choice = "accept" in task or "options" in task
-    marked = None if is_choice or "label" in task else _marked(task)
+    marks = [key for key in ("spans", "relations", "audio_spans") if key in task]
+    # a text that is shown as tokens is marked, perhaps nowhere
+    is_marked = bool(marks) or ("tokens" in task and "user_input" not in task)
+    is_marked = is_marked and not is_choice and "label" not in task
     key = "_input_hash" if is_choice else "_task_hash"
     item = first_of(task, key, "_input_hash", "_task_hash", "id", "text", "image")
     who = first_of(task, "_annotator_id", "_session_id")
     if verdict not in ("accept", "reject"):
         yield "ignored" if verdict == "ignore" else "unanswered"
-    elif verdict == "reject" and (is_choice or marked):
+    elif verdict == "reject" and (is_choice or is_marked):
         yield "rejected"
     elif is_choice:
         accepted = task.get("accept")
-        chosen = accepted if isinstance(accepted, list) else [] if accepted is None else [accepted]
-        several = mapping(task.get("config")).get("choice_style") == "multiple"
-        yield Answer("accept", who, item, chosen, CHOICES if several else CHOICE)
-    elif marked:
-        yield Answer("spans", who, item, text(task.get("spans")), marked)
+        yield Answer("accept", who, item, [] if accepted is None else accepted)
+    elif is_marked:
+        spans = task.get("spans")
+        yield Answer("spans", who, item, spans, kind=as_label(spans)[0] if spans else SPANS)
     elif "user_input" in task:
-        yield Answer("user_input", who, item, task["user_input"], TEXT)
+        yield Answer("user_input", who, item, {"text": task["user_input"]})
     else:  # yes or no to the label, or to the span, that the task proposes
-        yield Answer("answer", who, item, verdict)
-
-
-def _marked(task: Record) -> str | None:
-    """Return the kind of what the annotator drew; None for a question about the whole."""
-    if "relations" in task or "audio_spans" in task:
-        return SPANS
-    spans = task.get("spans")
-    if not isinstance(spans, list):  # nothing was marked in a text that is shown as tokens
-        return SPANS if "tokens" in task and "user_input" not in task else None
-    return BOXES if any("points" in span for span in objects(spans)) else SPANS
+        yield Answer("answer", who, item, verdict, kind=CHOICE)
 
 
 PRODIGY = export(
@@ -87,29 +78,20 @@ def _doccano(record: Record, _: Document) -> Found:
         by_user.setdefault(text(annotation.get("user")), []).append(annotation)
     for user, own in by_user.items():
         if any("start_offset" in annotation for annotation in own):
-            yield Answer("spans", user, item, text(own), SPANS)
+            yield Answer("spans", user, item, own)
         else:
             yield Answer("label", user, item, [one.get("label", one.get("text")) for one in own])
-    who = first_of(record, *_USERS)
-    filled = [k for k in ("label", "labels", "cats") if record.get(k) and _is_list(record[k])]
+    keys = ("label", "labels", "cats", "entities", "relations")
+    filled = [key for key in keys if record.get(key) and isinstance(record[key], list)]
     for key in filled:
-        spans = any(isinstance(value, list | dict) for value in record[key])
-        yield Answer(key, who, item, record[key], SPANS if spans else CHOICE)
-    if record.get("entities") or record.get("relations"):
-        yield Answer("entities", who, item, text(record.get("entities")), SPANS)
-    elif not filled and not by_user:
+        yield Answer(key, first_of(record, *_USERS), item, record[key])
+    if not filled and not by_user:
         yield "not annotated"
 
 
-DOCCANO = export(
-    "doccano", "doccano, JSON lines", _doccano, ("user", "id", "{}"), file_per_worker=True
-)
+DOCCANO = export("doccano", "doccano, JSON lines", _doccano, ("user", "id", "{}"))
 
 _FLAT = ".responses"  # question.responses, and question.responses.users beside it
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 def _argilla(record: Record, _: Document) -> Found:
@@ -125,12 +107,8 @@ def _argilla(record: Record, _: Document) -> Found:
             yield status
         elif value in (None, ""):
             yield "empty"
-        elif not _is_list(value):
-            yield Answer(question, user, item, value, OTHER if isinstance(value, dict) else PLAIN)
-        elif any(_is_list(one) or kind_of_region(one) for one in value):
-            yield Answer(question, user, item, value, SPANS)
         else:
-            yield Answer(question, user, item, value, OTHER if objects(value) else CHOICE)
+            yield Answer(question, user, item, value)
 
 
 def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
@@ -138,9 +116,8 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
     flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
     for key in flat:
         values, users, states = (record.get(key + end) or [] for end in ("", ".users", ".status"))
-        states = states or ([""] * len(users))
-        lists = (values, users, states)
-        if not all(map(_is_list, lists)) or len(set(map(len, lists))) > 1:
+        lists = (values, users, states or ([""] * len(users)))
+        if not all(isinstance(own, list) for own in lists) or len(set(map(len, lists))) > 1:
             raise Damaged(f"{key} and {key}.users should be lists of the same length")
         for value, user, state in zip(*lists, strict=True):
             yield key.removesuffix(_FLAT), user, value, state
@@ -158,20 +135,14 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
 def _argilla_records(document: Document) -> list[Record]:
     """Return the rows of to_dict(), which writes a list per column; other records as they are."""
     records = document.records or []
-    if len(records) != 1 or "id" not in records[0]:
-        return records
-    columns = records[0].values()
-    if not all(map(_is_list, columns)) or len(set(map(len, columns))) != 1:
+    columns = list(records[0].values()) if len(records) == 1 and "id" in records[0] else [""]
+    if not all(isinstance(own, list) and len(own) == len(columns[0]) for own in columns):
         return records
     return [dict(zip(records[0], row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 ARGILLA = export(
-    "argilla",
-    "Argilla records",
-    _argilla,
-    ("user_id", "id", "{}.value"),
-    records=_argilla_records,
+    "argilla", "Argilla records", _argilla, ("user_id", "id", "{}.value"), _argilla_records
 )
 
 
@@ -194,32 +165,21 @@ def _labelbox(record: Record, document: Document) -> Found:
                 continue
             right = label.get("label_kind") == "Benchmark" or text(label.get("id")) in references
             fields = _classifications(mapping(label.get("annotations")), prefix)
-            yield from fields_of(
-                fields, details.get("created_by"), item, "benchmark" if right else ""
-            )
+            gold = "benchmark" if right else ""
+            yield from fields_of(fields, details.get("created_by"), item, gold)
 
 
 def _classifications(answer: Record, prefix: str) -> Iterator[Field]:
     """Yield the answers to the questions of an annotation, and to those that an answer opens."""
-    regions = objects(answer.get("objects"))
-    if regions:
-        spans = any(
-            "TextEntity" in text(r.get("annotation_kind")) or "location" in r for r in regions
-        )
-        yield f"{prefix}objects", SPANS if spans else BOXES, text(regions)
+    yield f"{prefix}objects", objects(answer.get("objects"))
     for one in objects(answer.get("classifications")):
-        question = f"{prefix}{_called(one)}"
-        radio, several = one.get("radio_answer"), one.get("checklist_answers")
-        free = one.get("text_answer")
-        if isinstance(radio, dict):
-            yield question, CHOICE, _called(radio)
-            yield from _classifications(radio, f"{question}/")
-        elif isinstance(several, list):
-            yield question, CHOICES, list(map(_called, objects(several)))
-            for inner in objects(several):
-                yield from _classifications(inner, f"{question}/{_called(inner)}/")
-        elif free is not None:
-            yield question, TEXT, text(free.get("content") if isinstance(free, dict) else free)
+        question, free = f"{prefix}{_called(one)}", one.get("text_answer")
+        chosen = [*objects([one.get("radio_answer")]), *objects(one.get("checklist_answers"))]
+        yield question, list(map(_called, chosen))
+        if free is not None:
+            yield question, {"text": free.get("content") if isinstance(free, dict) else free}
+        for inner in chosen:
+            yield from _classifications(inner, f"{question}/{_called(inner)}/")
 
 
 def _called(answer: Record) -> str:
@@ -234,27 +194,20 @@ LABELBOX = export(
 )
 
 _SCHEME = ":::"  # between a question and a label in the name of a TSV's column
+_FREE = ("text_box", "textbox", "free_response", "bad_text")
 
 
 def _potato(record: Record, _: Document) -> Found:
     """Yield the schemes of one instance; a chosen label has a value, whatever it is."""
     who, item = first_of(record, *_USERS), first_of(record, "instance_id", "id")
-    said = False
+    fields: list[Field] = [("spans", record.get("span_annotations"))]
     for scheme, labels in mapping(record.get("label_annotations")).items():
-        filled = {
-            name: value
-            for name, value in mapping(labels).items()
-            if text(value).lower() not in ("", "false", "none", "null", "0")
-        }
-        said |= bool(filled)
-        free = first_of(filled, "text_box", "textbox", "free_response", "bad_text")
-        if filled:
-            kind = CHOICE if free is None else TEXT
-            yield Answer(scheme, who, item, list(filled) if free is None else text(free), kind)
-    if record.get("span_annotations"):
-        yield Answer("spans", who, item, text(record["span_annotations"]), SPANS)
-    elif not said:
-        yield "not annotated"
+        nothing = ("", "false", "none", "null", "0")
+        filled = {k: v for k, v in mapping(labels).items() if text(v).lower() not in nothing}
+        free = first_of(filled, *_FREE)
+        fields.append((scheme, list(filled) if free is None else {"text": free}))
+    found = list(fields_of(fields, who, item))
+    yield from ["not annotated"] if found == ["empty"] else found
 
 
 def _potato_records(document: Document) -> list[Record]:
@@ -277,6 +230,5 @@ POTATO = export(
     "Potato, annotated instances",
     _potato,
     ("user", "id", "label_annotations.{}"),
-    records=_potato_records,
-    file_per_worker=True,
+    _potato_records,
 )

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import (
-    Document,
-    Record,
-    is_one_of,
-    mapping,
-    objects,
-    text,
-    text_array,
-)
+from misc_cli.readers.document import Document, Record, mapping, objects, text, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
-    PLAIN,
     Damaged,
     Field,
     Found,
@@ -28,24 +18,17 @@ from misc_cli.readers.platforms.export import (
     fields_of,
     first_of,
     form_fields,
-    kind_of_region,
     no_question,
     objects_in,
     rows_as_records,
     varying,
+    where_said,
 )
 from misc_cli.readers.reading import Question, Reading, from_columns
-from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER, parsed
+from misc_cli.readers.values import parsed
 
-_TASK, _STATUS = "ASSIGNMENT:task_id", "ASSIGNMENT:status"
-_OUTPUT = "OUTPUT:"
-_GOLD = "_gold"
+_TASK, _OUTPUT, _GOLD = "ASSIGNMENT:task_id", "OUTPUT:", "_gold"
 _MOST_COLUMNS = 500
-
-
-def _by_status(column: Callable[[str], Any]) -> dict[str, Any]:
-    words = ("rejected", "skipped", "expired", "active")
-    return {status: is_one_of(column(_STATUS), status) for status in words}
 
 
 def _read_toloka(document: Document, options: ReadOptions) -> Reading:
@@ -54,33 +37,26 @@ def _read_toloka(document: Document, options: ReadOptions) -> Reading:
     people = [n for n in ("ASSIGNMENT:worker_id", "ASSIGNMENT:user_id") if n in names]
     inputs = [name for name in names if name.startswith("INPUT:")]
     things = inputs if len(inputs) == 1 else [name for name in names if name == _TASK]
-    if not people and options.worker_col is None:
-        raise InputError(
-            f"{document.name}: no ASSIGNMENT:worker_id column, so this may be Toloka's aggregated "
-            "result; download the assignments, with all columns"
-        )
-    if not things and options.item_col is None:
-        raise InputError(
-            f"{document.name}: no {_TASK} column to tell the items by; download the assignments "
-            "with it, or name an item column with --item-col"
-        )
+    for role, found in (("worker", people), ("item", things)):
+        if not found and options.columns[role] is None:
+            raise InputError(
+                f"{document.name}: no column of the {role}, so this may be Toloka's aggregated "
+                f"result; download the assignments, with all columns, or name it: --{role}-col"
+            )
     questions = {name.removeprefix(_OUTPUT): name for name in names if name.startswith(_OUTPUT)}
+    statuses = ("rejected", "skipped", "expired", "active")
     return from_columns(
         document,
         worker=people[:1],
         item=things,
         questions=questions,
         options=options,
-        aside=_by_status if _STATUS in names else None,
+        aside=where_said(document, {s: ("ASSIGNMENT:status", s) for s in statuses}),
         gold={q: f"GOLDEN:{q}" for q in questions if f"GOLDEN:{q}" in names},
     )
 
 
 TOLOKA = certain("toloka", "Toloka, TSV of assignments", _read_toloka)
-
-
-def _by_taint(column: Callable[[str], Any]) -> dict[str, Any]:
-    return {"tainted": is_one_of(column("_tainted"), "true", "1")}
 
 
 def _read_appen(document: Document, options: ReadOptions) -> Reading:
@@ -106,7 +82,7 @@ def _read_appen(document: Document, options: ReadOptions) -> Reading:
         item="_unit_id",
         questions={name: name for name in questions},
         options=options,
-        aside=_by_taint if "_tainted" in known else None,
+        aside=where_said(document, {"tainted": ("_tainted", "true", "1")}),
         gold=gold,
     )
     return replace(reading, questions=[_certain_gold(question) for question in reading.questions])
@@ -133,22 +109,12 @@ def _sagemaker(record: Record, document: Document) -> Found:
     `answers` (A2I: humanAnswers). An output manifest has one consolidated label, but for custom
     jobs whose function passes all answers on as annotationsFromAllWorkers.
     """
-    passed_on = [
-        one
-        for value in record.values()
-        for one in objects(mapping(value).get("annotationsFromAllWorkers"))
+    jobs = [mapping(value).get("annotationsFromAllWorkers") for value in record.values()]
+    given = [
+        one for key in ("annotations", "answers", "humanAnswers") for one in objects_in(record, key)
     ]
-    answers: list[tuple[Any, Any]] = []
-    for one in [*objects_in(record, "annotations"), *passed_on]:
-        content = mapping(one.get("annotationData")).get("content", one.get("content"))
-        content = parsed(content) if isinstance(content, str) else content
-        if not isinstance(content, dict):
-            raise Damaged("annotationData.content is not JSON")
-        answers.append((one.get("workerId"), content))
-    for key in ("answers", "humanAnswers"):
-        given = objects_in(record, key)
-        answers.extend((one.get("workerId"), one.get("answerContent")) for one in given)
-    if not answers and any(key.endswith("-metadata") for key in record):
+    given += [one for job in jobs for one in objects(job)]
+    if not given and any(key.endswith("-metadata") for key in record):
         raise Damaged(
             "Ground Truth's output manifest holds consolidated labels and no workers; read the "
             "job's annotations/worker-response files"
@@ -157,10 +123,16 @@ def _sagemaker(record: Record, document: Document) -> Found:
     if item is None:  # a file of responses lies in a folder of its own
         path = PurePath(document.name)
         item = path.parent.name if path.parent.name.isdigit() else path.stem
-    if not answers:
+    if not given:
         yield "not annotated"
-    for who, content in answers:
-        yield from fields_of(form_fields(content), who, item)
+    for one in given:
+        content = first_of(
+            {**one, **mapping(one.get("annotationData"))}, "content", "answerContent"
+        )
+        content = parsed(content) if isinstance(content, str) else content
+        if not isinstance(content, dict):
+            raise Damaged("a worker's content is not JSON")
+        yield from fields_of(form_fields(content), one.get("workerId"), item)
 
 
 SAGEMAKER = export(
@@ -171,51 +143,34 @@ SAGEMAKER = export(
 )
 
 
-def _zooniverse(row: Record, document: Document) -> Found:
+def _zooniverse(row: Record, _: Document) -> Found:
     """Yield the tasks of one classification, which are JSON; an expert's are the right answers."""
     tasks = {"annotations": parsed(row["annotations"]) or row["annotations"]}
     answers = [one for task in objects_in(tasks, "annotations") for one in _task_fields(task)]
     who = first_of(row, "user_name", "user_id", "user_ip")
     gold = "gold standard" if row.get("gold_standard", "").lower() == "true" else ""
-    prefix = row["prefix"]
-    fields = ((f"{prefix}{question}", kind, label) for question, kind, label in answers)
+    fields = ((f"{row['prefix']}{question}", value) for question, value in answers)
     yield from fields_of(fields, who, row["subject_ids"], gold)
 
 
 def _task_fields(task: Record) -> Iterator[Field]:
-    """Yield the answer of a task, and of those that it combines.
-
-    The value is an answer, a list of answers, a list of marks with x and y, or in a survey a list
-    of {"choice"}.
-    """
+    """Yield the answer of a task, and of those that it combines; a survey's are {"choice"}."""
     question, value = text(task.get("task")) or "task", task.get("value")
     inner = objects(value)
-    if value in (None, "", []):
-        return
-    if not isinstance(value, list):
-        kind = OTHER if isinstance(value, dict) else PLAIN
-        yield question, kind_of_region(value) or kind, text(value)
-    elif not inner:
-        nested = any(isinstance(one, list) for one in value)
-        yield question, OTHER if nested else CHOICES, value
-    elif all("task" in one and "value" in one for one in inner):  # tasks on one page
+    if inner and all("task" in one and "value" in one for one in inner):
         for one in inner:
             yield from _task_fields(one)
-    elif all("choice" in one for one in inner):  # a survey
-        yield question, CHOICE, [one["choice"] for one in inner]
-    elif not any(map(kind_of_region, inner)) and all("value" in one for one in inner):
-        for at, one in enumerate(inner):  # drop-down menus
-            name = question if len(inner) == 1 else f"{question}.{one.get('select_label') or at}"
-            yield name, PLAIN, text(one.get("label") or one["value"])
+    elif inner and all("choice" in one for one in inner):
+        yield question, [one["choice"] for one in inner]
+    elif len(inner) == 1 and "value" in inner[0]:  # a drop-down menu
+        yield question, text(inner[0].get("label") or inner[0]["value"])
     else:
-        yield question, BOXES if any(map(kind_of_region, inner)) else OTHER, text(value)
+        yield question, value
 
 
 def _classifications(document: Document) -> list[Record]:
     """Return the rows of the table; questions are called by their workflow if there are several."""
-    extra = ("workflow_id", "gold_standard", "user_name", "user_id", "user_ip")
-    names = ["subject_ids", "annotations", *(name for name in extra if name in document.names)]
-    rows = rows_as_records(document, names)
+    rows = rows_as_records(document)
     several = len({row.get("workflow_id") for row in rows}) > 1
     return [{**row, "prefix": f"{row['workflow_id']}." if several else ""} for row in rows]
 
@@ -225,5 +180,5 @@ ZOONIVERSE = export(
     "Zooniverse, CSV of classifications",
     _zooniverse,
     ("user_name", "subject_ids", "annotations[task={}]"),
-    records=_classifications,
+    _classifications,
 )

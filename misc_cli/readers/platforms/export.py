@@ -1,17 +1,23 @@
-"""Answers of platforms' exports, gathered record by record into columns."""
+"""Answers of platforms' exports, gathered record by record into columns.
+
+A platform's reader yields who said what about which item, the value as the export has it;
+`as_label` tells for all of them what kind of label that is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, mapping, text, text_array
+from misc_cli.readers.document import Document, Record, is_one_of, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, Reader, Reading
+from misc_cli.readers.reading import Question, Reader, Reading, RowsOut
 from misc_cli.readers.values import (
     BOXES,
     CHOICE,
@@ -25,25 +31,29 @@ from misc_cli.readers.values import (
 )
 from misc_cli.readers.vocabulary import is_remark
 
+_NOTHING = ("", "null", "nan", "none", "{}")
 PLAIN = ""  # the kind of a plain field: its values tell
-
-Field = tuple[str, str, Any]  # a question's name, its kind, the label
 _REGIONS = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
+_AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an object's only value
+_ALONE = ("label", "labels", "on")  # in the same way, where there is no other key
+
+Field = tuple[str, Any]  # a question's name, the value
 
 
 class Answer(NamedTuple):
-    """One answer of an export; the label is text or a list of options.
+    """One answer of an export; the value is any JSON.
 
     right  it is known to be right: gold, and nobody's vote
+    kind   of the label, where the value does not tell
     """
 
     question: str
     worker: Any
     item: Any
-    label: Any
-    kind: str = CHOICE
+    value: Any
     right: bool = False
     seconds: Any = None
+    kind: str = PLAIN
 
 
 Found = Iterator[Answer | str]  # of a record; a text is the reason to set it aside
@@ -53,30 +63,57 @@ class Damaged(Exception):
     """A record that no file of the platform holds; the message says what is wrong with it."""
 
 
+def as_label(value: Any) -> tuple[str, Any]:
+    """Return kind and label of a value: text, options, an object around them, or a region.
+
+    {"choices": ["cat"]}, {"label": "cat"}, {"cat": true, "dog": false} and "cat" say the same.
+    """
+    if isinstance(value, list):
+        inner = [as_label(one)[0] for one in value if isinstance(one, dict)]
+        if len(value) == 1 and inner:
+            return as_label(value[0])
+        regions = [kind for kind in inner if kind in (BOXES, SPANS)]
+        if regions or any(isinstance(one, list) for one in value):
+            return (regions or [SPANS])[0], text(value)
+        return (OTHER, text(value)) if inner else (CHOICES if len(value) > 1 else CHOICE, value)
+    if not isinstance(value, dict):
+        return PLAIN, text(value)
+    region = kind_of_keys(map(str, value))
+    marked = [_REGIONS[key.lower()] for key in map(str, value) if key.lower() in _REGIONS]
+    if region or marked:
+        return region or marked[0], text(value)
+    if isinstance(value.get("taxonomy"), list):
+        paths = value["taxonomy"]
+        return as_label(["/".join(map(text, p)) if isinstance(p, list) else p for p in paths])
+    if "text" in value:
+        return TEXT, text(value["text"])
+    around = [key for key in value if key in _AROUND or (key in _ALONE and len(value) == 1)]
+    if around and not isinstance(value[around[0]], dict):
+        return as_label(value[around[0]])
+    if value and all(isinstance(on, bool) for on in value.values()):
+        return CHOICE, [option for option, on in value.items() if on]
+    return OTHER, text(value)
+
+
 def export(
     name: str,
     title: str,
     read: Callable[[Record, Document], Found],
     roles: tuple[str, str, str],
-    *,
     records: Callable[[Document], Iterable[Record]] = lambda document: document.records or [],
-    file_per_worker: bool = False,
 ) -> Reader:
     """Return the reader of a platform whose records `read` turns into answers one by one.
 
-    roles            the fields of worker, item and label, for people; {} is the question's name
-    records          the records of a file; by default its JSON objects
-    file_per_worker  the platform may write a file for each worker, without their names
+    roles    the fields of worker, item and label, for people; {} is the question's name
+    records  the records of a file; by default its JSON objects
     """
 
     def read_all(document: Document, options: ReadOptions) -> Reading:
         found = ((row, read(one, document)) for row, one in enumerate(records(document)))
         reading = gather(document, found, roles)
-        alone = [
-            len(q) == len(q.item.dictionary) for q in reading.questions if q.kind in WITH_CLASSES
-        ]
-        nobody = not reading.has_workers and options.worker_from is None
-        if file_per_worker and nobody and alone and all(alone):
+        asked = [q for q in reading.questions if q.kind in WITH_CLASSES]
+        is_alone = asked and all(len(q) == len(q.item.dictionary) for q in asked)
+        if is_alone and not reading.has_workers and options.worker_from is None:
             raise InputError(
                 f"{document.name}: no worker is named, and each item has one answer; if each "
                 "file is one worker's, give them all, with --worker-from"
@@ -109,14 +146,14 @@ def gather(
                 if isinstance(one, str):
                     aside.setdefault(one, []).append(row)
                     continue
-                item = text(one.item)
+                item, (kind, label) = text(one.item), as_label(one.value)
                 if not item.strip():
                     raise Damaged("an answer without its item's id")
                 if one.right:
-                    gold.setdefault(one.question, {})[item] = one.label
+                    gold.setdefault(one.question, {})[item] = label
                     continue
-                own = answers.setdefault(one.question, [])
-                own.append((row, text(one.worker), item, one.label, one.kind, text(one.seconds)))
+                said = (row, text(one.worker), item, label, one.kind or kind, text(one.seconds))
+                answers.setdefault(one.question, []).append(said)
         except Damaged as error:
             is_table = document.records is None
             where = f"line {document.table.line(row)}" if is_table else f"record {row + 1}"
@@ -139,14 +176,36 @@ def gather(
                     kind,
                     text_array(workers),
                     text_array(items),
-                    labels_of(labels, kind),
+                    _column(labels, kind),
                     rows=np.array(rows, dtype=np.int64),
-                    gold=(text_array(known), labels_of(known.values(), kind)) if known else None,
+                    gold=(text_array(known), _column(known.values(), kind)) if known else None,
                     columns=dict(zip(("worker", "item", "label"), told, strict=True)),
                     seconds=text_array(seconds) if any(seconds) else None,
                 )
             )
     return Reading(questions, aside, has_workers=any(named) or not named)
+
+
+def _kind(name: str, kinds: Sequence[str], labels: Sequence[Any]) -> str:
+    """Return the kind of a question from those of its answers, and from their values."""
+    regions = [kind for kind in kinds if kind not in (*WITH_CLASSES, PLAIN)]
+    if regions:
+        return regions[-1]
+    if CHOICES in kinds or any(isinstance(label, list) and len(label) > 1 for label in labels):
+        return CHOICES
+    plain = TEXT if is_remark(name) else kind_of(_column(labels, CHOICE)).name
+    return next(filter(None, kinds), None) or (CHOICE if plain == CHOICES else plain)
+
+
+def _column(values: Iterable[Any], kind: str) -> Any:
+    """Return labels as a column: of sorted lists for several choices, else of text."""
+    if kind not in WITH_CLASSES:
+        return text_array(map(text, values))
+    lists = (value if isinstance(value, list) else [value] for value in values)
+    chosen = [sorted({text(one) for one in own if one not in (None, "")}) for own in lists]
+    if kind == CHOICES:
+        return pa.array(chosen, pa.list_(pa.string()))
+    return text_array(map("".join, chosen))
 
 
 def fields_of(
@@ -156,11 +215,24 @@ def fields_of(
 
     gold  the reason to set the record aside for, where its answers are the right ones
     """
-    found = list(fields)
+    found = [field for field in fields if field[1] not in (None, "", [], {})]
     if gold or not found:
         yield gold if found else "empty"
-    for question, kind, label in found:
-        yield Answer(question, worker, item, label, kind, bool(gold), seconds)
+    for question, value in found:
+        yield Answer(question, worker, item, value, bool(gold), seconds)
+
+
+def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:
+    """Yield each field of a form, as Amazon's workers' pages send it.
+
+    {"animal": {"label": "cat"}} by crowd-classifier, {"labels": [...]} by its multi-select,
+    {"animal": {"cat": true, "dog": false}} by radio buttons, {"animal": "cat"} by a plain field.
+    """
+    for name, value in mapping(content).items():
+        if isinstance(value, dict) and as_label(value)[0] == OTHER:
+            yield from form_fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:
@@ -178,73 +250,40 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
     return next((record[key] for key in keys if record.get(key) not in (None, "")), None)
 
 
-def rows_as_records(document: Document, names: Sequence[str] | None = None) -> list[Record]:
+def rows_as_records(document: Document) -> list[Record]:
     """Return the rows of a table as objects; columns of the same name are left out."""
-    names = names or [name for name in document.names if document.names.count(name) == 1]
+    names = [name for name in document.names if document.names.count(name) == 1]
     columns = [column.to_pylist() for column in document.columns(names)]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _kind(name: str, kinds: Sequence[str], labels: Sequence[Any]) -> str:
-    """Return the kind of a question from those of its answers, and from their values."""
-    regions = [kind for kind in kinds if kind not in (*WITH_CLASSES, PLAIN)]
-    if regions:
-        return regions[-1]
-    if CHOICES in kinds or any(isinstance(label, list) and len(label) > 1 for label in labels):
-        return CHOICES
-    return next(filter(None, kinds), None) or inferred(name, labels_of(labels, CHOICE))
+def with_columns(document: Document, derived: Mapping[str, Any]) -> Document:
+    """Return a table with more columns; one of a name that it has stands in for its own."""
+    if not derived:
+        return document
+    table, more = document.table, dict(derived)
+    names = [*table.names, *(name for name in derived if name not in table.names)]
+
+    def fetch(places: Sequence[int]) -> list[Any]:
+        own = iter(table.fetch([at for at in places if names[at] not in more]))
+        return [more[names[at]] if names[at] in more else next(own) for at in places]
+
+    whole = replace(table, names=names, fetch=fetch)
+    return Document(document.name, document.format, lambda: whole)
 
 
-def inferred(name: str, labels: Any) -> str:
-    """Return the kind of a plain field: a remark by its name, anything else by its values."""
-    found = TEXT if is_remark(name) else kind_of(labels).name
-    return CHOICE if found == CHOICES else found
+def where_said(document: Document, rules: Mapping[str, Sequence[str]]) -> RowsOut:
+    """Return the rows to set aside: reason → a column and its words; without words it is empty."""
 
+    def rows_out(column: Callable[[str], Any]) -> dict[str, Any]:
+        found = {}
+        for reason, (name, *words) in rules.items():
+            if name in document.names:
+                hit = is_one_of(column(name), *(words or _NOTHING))
+                found[reason] = hit if words else pc.invert(hit)
+        return found
 
-def labels_of(values: Iterable[Any], kind: str) -> Any:
-    """Return labels as a column: of sorted lists for several choices, else of text."""
-    if kind not in WITH_CLASSES:
-        return text_array(map(text, values))
-    lists = (value if isinstance(value, list) else [value] for value in values)
-    chosen = [sorted({text(one) for one in own if one not in (None, "")}) for own in lists]
-    if kind == CHOICES:
-        return pa.array(chosen, pa.list_(pa.string()))
-    return text_array(map("".join, chosen))
-
-
-def kind_of_region(value: Any) -> str | None:
-    """Return BOXES or SPANS for what marks a part of the item; None for what is about all of it."""
-    return kind_of_keys(map(str, mapping(value)))
-
-
-def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:
-    """Yield each field of a form, as Amazon's workers' pages send it.
-
-    {"animal": {"label": "cat"}} by crowd-classifier, {"labels": [...]} by its multi-select,
-    {"animal": {"cat": true, "dog": false}} by radio buttons, {"animal": "cat"} by a plain field.
-    """
-    for name, value in mapping(content).items():
-        question = f"{prefix}{name}"
-        if isinstance(value, list):
-            region = next(filter(None, map(kind_of_region, value)), None)
-            plain = all(isinstance(one, str | bool) for one in value)
-            yield question, region or (CHOICES if plain else OTHER), value if plain else text(value)
-        elif not isinstance(value, dict):
-            if value is not None:
-                yield question, PLAIN, text(value)
-        elif len(value) == 1 and isinstance(value.get("label", value.get("on")), str | bool):
-            yield question, CHOICE, text(*value.values())
-        elif len(value) == 1 and isinstance(value.get("labels"), list):
-            yield question, CHOICES, value["labels"]
-        elif value and all(isinstance(on, bool) for on in value.values()):
-            yield question, CHOICE, [option for option, on in value.items() if on]
-        else:
-            marked = (_REGIONS[key.lower()] for key in map(str, value) if key.lower() in _REGIONS)
-            region = kind_of_region(value) or next(marked, None)
-            if region:
-                yield question, region, text(value)
-            else:
-                yield from form_fields(value, f"{question}.")
+    return rows_out
 
 
 def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:

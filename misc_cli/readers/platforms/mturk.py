@@ -8,9 +8,11 @@ that was posted again has several HITs for one input: then the input is the item
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,120 +21,108 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, is_one_of
-from misc_cli.readers.layouts.wide import melt, share_values
+from misc_cli.readers.document import Document, is_one_of, objects, text, text_array
+from misc_cli.readers.layouts.melt import cells_as_answers
+from misc_cli.readers.layouts.wide import Several, are_answers
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
+    as_label,
     certain,
-    fields_of,
     form_fields,
-    gather,
-    inferred,
-    labels_of,
-    objects_in,
+    where_said,
+    with_columns,
 )
-from misc_cli.readers.reading import Question, Reading, from_columns, rows_of, take
-from misc_cli.readers.values import CHOICE, CHOICES, parsed
+from misc_cli.readers.reading import MOST_QUESTIONS, Reading, from_columns
+from misc_cli.readers.values import CHOICE, CHOICES, TEXT, parsed
+from misc_cli.readers.vocabulary import is_remark
 
-_PREFIX = "Answer."
-_JSON = "Answer.taskAnswers"
-_NOTHING = ("", "null", "nan", "none", "{}")
+_PREFIX, _JSON = "Answer.", "Answer.taskAnswers"
 
 
 def _read(document: Document, options: ReadOptions) -> Reading:
+    """Read columns of answers but for the assignments that were rejected."""
     if "WorkerId" not in document.names and options.worker_col is None:
         raise InputError(
             f"{document.name}: a batch of Mechanical Turk without its WorkerId column; download "
             "the results again, or name the worker's column with --worker-col"
         )
     names = [name for name in document.names if name.startswith(_PREFIX)]
-    again = _input_posted_again(document) if options.item_col is None else None
-    if options.label_col is not None:
-        reading = _columns(document, {_question(name): name for name in names}, options, again)
-    elif _JSON in names:
-        reading = _task_answers(document, options, again)
-    elif options.item_col is None and (pairs := _pairs(document, names)) is not None:
-        return _several_items(document, options, *pairs)
-    else:
-        reading = _answer_columns(document, names, options, again)
-    if again is None:
-        return reading
-    note = f"{document.name}: one input in several HITs, so items are {again}, not HITId"
-    return replace(reading, notes=[*reading.notes, note])
+    is_open = options.item_col is None
+    pairs = _pairs(document, names) if is_open and options.label_col is None else None
+    again = _input_posted_again(document) if is_open and pairs is None else None
+    derived = {}
+    if options.label_col is None:
+        derived = _forms(document) if _JSON in names else _options(document, names)
+        names = [name for name in names if name != _JSON and not _is_part(name, derived)]
+    is_told = "AssignmentStatus" in document.names
+    status = ("AssignmentStatus", "rejected") if is_told else ("RejectionTime",)
+    rejected = where_said(document, {"rejected": status, "rejected by hand": ("Reject",)})
 
+    def read(columns: Iterable[str]) -> Reading:
+        ends = (".label", ".*")
+        return from_columns(
+            with_columns(document, derived),
+            worker="WorkerId",
+            item=again or "HITId",
+            questions={reduce(str.removesuffix, ends, c.removeprefix(_PREFIX)): c for c in columns},
+            options=options,
+            aside=rejected,
+        )
 
-def _columns(
-    document: Document, questions: dict[str, str], options: ReadOptions, item: str | None = None
-) -> Reading:
-    """Read columns of answers but for the assignments that were rejected."""
-    names = document.names
-
-    def rejected(column: Callable[[str], Any]) -> dict[str, Any]:
-        out = {}
-        if "AssignmentStatus" in names:
-            out["rejected"] = is_one_of(column("AssignmentStatus"), "rejected")
-        elif "RejectionTime" in names:
-            out["rejected"] = pc.invert(is_one_of(column("RejectionTime"), *_NOTHING))
-        if "Reject" in names:
-            out["rejected by hand"] = pc.invert(is_one_of(column("Reject"), *_NOTHING))
-        return out
-
-    return from_columns(
-        document,
-        worker="WorkerId",
-        item=item or "HITId",
-        questions=questions,
-        options=options,
-        aside=rejected,
+    reading = read(names)
+    if pairs is not None:
+        return _several_items(document, options, reading, pairs)
+    folded = (
+        list(derived)[at : at + MOST_QUESTIONS] for at in range(0, len(derived), MOST_QUESTIONS)
     )
+    found = [*(one for own in folded for one in read(own).questions), *reading.questions]
+    questions = [
+        replace(one, kind=TEXT) if one.kind == CHOICE and is_remark(one.name) else one
+        for one in found
+        if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
+    ]
+    note = f"{document.name}: one input in several HITs, so items are {again}, not HITId"
+    return replace(reading, questions=questions, notes=[note] if again else [])
 
 
-def _question(column: str) -> str:
-    """Return the question of a column: crowd-classifier writes Answer.animal.label."""
-    return column.removeprefix(_PREFIX).removesuffix(".label")
-
-
-def _answer_columns(
-    document: Document, names: list[str], options: ReadOptions, item: str | None
-) -> Reading:
-    """Read answers in columns of their own, or with a true/false column for each option."""
+def _options(document: Document, names: Sequence[str]) -> dict[str, Any]:
+    """Return a column for each question with a true/false column per option: those chosen."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
-        if dot:
-            groups.setdefault(question, []).append(name)
-    for question, columns in list(groups.items()):
+        groups.setdefault(name.rpartition(".")[0], []).append(name)
+    groups.pop(_PREFIX[:-1], None)  # Answer.animal has no options
+    found = {}
+    for question, columns in groups.items():
         cells = {cell.lower() for name in columns for cell in document.sampled(name)}
-        if len(columns) == 1 or not cells or not cells <= {"true", "false"}:
-            del groups[question]
-    grouped = {column for columns in groups.values() for column in columns}
-    plain = {_question(name): name for name in names if name not in grouped}
-    reading = _columns(document, plain, options, item)
-    first = _columns(document, {names[0]: names[0]}, options, item) if groups else reading
-    found = [_chosen(document, first.questions[0], *group) for group in groups.items()]
-    filled = (
-        one
-        for one in reading.questions
-        if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
-    )
-    return Reading([*found, *map(_with_kind, filled)], first.aside, reading.notes)
+        if len(columns) > 1 and cells and cells <= {"true", "false"}:
+            flags = [np.asarray(is_one_of(flag, "true")) for flag in document.columns(columns)]
+            words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
+            lists = (words[row].tolist() for row in np.column_stack(flags))
+            found[f"{question}.*"] = text_array(map(json.dumps, lists))
+    return found
 
 
-def _with_kind(question: Question) -> Question:
-    if question.kind != CHOICE:
-        return question
-    return replace(question, kind=inferred(question.name, question.label))
+def _is_part(name: str, derived: dict[str, Any]) -> bool:
+    return f"{name.rpartition('.')[0]}.*" in derived
 
 
-def _chosen(document: Document, base: Question, name: str, columns: list[str]) -> Question:
-    """Return a question with a column per option: the options whose column is true."""
-    flags = [np.asarray(is_one_of(flag, "true")) for flag in document.columns(columns)]
-    on = np.column_stack(flags)[rows_of(base)]
-    words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
-    kind = CHOICES if np.any(on.sum(axis=1) > 1) else CHOICE
-    labels = labels_of([words[row].tolist() for row in on], kind)
-    roles = {**base.columns, "label": f"{_PREFIX}{name}.*"}
-    return replace(base, name=name, kind=kind, label=labels, columns=roles)
+def _forms(document: Document) -> dict[str, Any]:
+    """Return a column for each field within JSON: a list of one object, a field per question."""
+    (cells,) = document.columns([_JSON])
+    codes, fields = np.asarray(cells.indices), []
+    for code, cell in enumerate(cells.dictionary.to_pylist()):
+        content = parsed(cell)
+        forms = objects(content if isinstance(content, list) else [content])
+        if cell.strip() and not forms:
+            line = document.table.line(int(np.argmax(codes == code)))
+            raise InputError(f"{document.name}, line {line}: {_JSON!r} is not a list of objects")
+        said_in = (field for form in forms for field in form_fields(form))
+        fields.append({name: text(as_label(value)[1]) for name, value in said_in})
+    names = dict.fromkeys(name for own in fields for name in own)
+    return {
+        f"{_PREFIX}{name}": text_array([own.get(name, "") for own in fields]).take(codes)
+        for name in names
+    }
 
 
 def _input_posted_again(document: Document) -> str | None:
@@ -145,8 +135,9 @@ def _input_posted_again(document: Document) -> str | None:
     if not inputs:
         return None
     workers = [name for name in ("WorkerId",) if name in document.names]
-    hits, *columns = document.columns(["HITId", *inputs, *workers])
-    table = pa.table([hits.indices, *(c.indices for c in columns)], ["HITId", *inputs, *workers])
+    names = ["HITId", *inputs, *workers]
+    columns = dict(zip(names, document.columns(names), strict=True))
+    table = pa.table({name: column.indices for name, column in columns.items()})
 
     def n_distinct(*names: str) -> int:
         return int(table.group_by(list(names), use_threads=False).aggregate([]).num_rows)
@@ -154,27 +145,26 @@ def _input_posted_again(document: Document) -> str | None:
     n_tasks, n_hits = n_distinct(*inputs), n_distinct("HITId")
     if n_tasks >= n_hits or n_distinct("HITId", *inputs) > n_hits:
         return None
-    for name, column in zip(inputs, columns, strict=False):
-        if n_distinct(*workers, name) < 0.9 * n_distinct(*workers, "HITId"):
-            continue  # a worker has it again and again, so it tells tasks not apart
-        is_full = pc.all(pc.not_equal(pc.utf8_trim_whitespace(column.dictionary), "")).as_py()
-        if is_full and n_distinct(name) == n_tasks:
+    for name in inputs:
+        # a worker has it again and again where it tells tasks not apart
+        is_fine = n_distinct(*workers, name) >= 0.9 * n_distinct(*workers, "HITId")
+        words = pc.utf8_trim_whitespace(columns[name].dictionary)
+        if is_fine and n_distinct(name) == n_tasks and not pc.any(pc.equal(words, "")).as_py():
             return name
     return None
 
 
-def _pairs(
-    document: Document, names: list[str]
-) -> tuple[str, dict[str, str], dict[str, str]] | None:
-    """Return question, inputs and answers by number, where Answer.mood1 is about Input.image1."""
+def _pairs(document: Document, names: Sequence[str]) -> Several | None:
+    """Return answers by number with their inputs, where Answer.mood1 is about Input.image1."""
     inputs = _by_number(name for name in document.names if name.startswith("Input."))
     answers = _by_number(names)
     if len(inputs) != 1 or len(answers) != 1:
         return None
-    ((_, items),), ((question, said),) = inputs.items(), answers.items()
-    if len(items) < 2 or set(items) != set(said) or not share_values(document, said):
+    ((_, items),), ((question, asked),) = inputs.items(), answers.items()
+    if len(items) < 2 or set(items) != set(asked) or not are_answers(document, asked):
         return None
-    return _question(question), items, said
+    people = tuple(items[number] for number in asked)
+    return Several("form", {question.removeprefix(_PREFIX): asked}, people=people)
 
 
 def _by_number(names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -188,45 +178,14 @@ def _by_number(names: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def _several_items(
-    document: Document,
-    options: ReadOptions,
-    question: str,
-    items: Mapping[str, str],
-    said: Mapping[str, str],
+    document: Document, options: ReadOptions, reading: Reading, pairs: Several
 ) -> Reading:
-    reading = _columns(document, {question: next(iter(said.values()))}, options)
-    worker = options.worker_col or "WorkerId"
-    (workers,) = document.columns([worker])
-    cells = melt(document, workers, said)
-    inputs = [column.cast(pa.string()) for column in document.columns([items[n] for n in said])]
-    places = np.asarray(cells.by_column.indices) * len(workers) + cells.rows
-    what = pa.concat_arrays(inputs).take(places).dictionary_encode()
-    roles = {"worker": worker, "item": listing(list(items.values()), 4)}
-    roles["label"] = listing(list(said.values()), 4)
-    every = Question(question, CHOICE, cells.by_row, what, cells.label, cells.rows, columns=roles)
-    note = f"{document.name}: {roles['item']} are items, answered by {roles['label']}"
-    kept = take(every, np.flatnonzero(np.isin(cells.rows, rows_of(reading.questions[0]))))
-    return Reading([_with_kind(kept)], reading.aside, [note])
-
-
-def _task_answers(document: Document, options: ReadOptions, item: str | None) -> Reading:
-    """Read answers within JSON: a list of one object, a field per question."""
-    reading = _columns(document, {"taskAnswers": _JSON}, options, item)
-    (base,) = reading.questions
-    (cells,) = document.columns([_JSON])
-    contents = [parsed(cell) for cell in cells.dictionary.to_pylist()]
-    codes = np.asarray(cells.indices)[rows_of(base)].tolist()
-
-    def answers(who: str, what: str, code: int) -> Any:
-        content = contents[code]
-        forms = {_JSON: content if isinstance(content, list) else [content]}
-        fields = (field for form in objects_in(forms, _JSON) for field in form_fields(form))
-        yield from fields_of(fields, who, what)
-
-    found = map(answers, base.worker.to_pylist(), base.item.to_pylist(), codes)
-    roles = (base.columns["worker"], base.columns["item"], f"{_JSON}: {{}}")
-    inner = gather(document, zip(rows_of(base).tolist(), found, strict=True), roles)
-    return replace(inner, aside={**reading.aside, **inner.aside})
+    n_rows = len(document.columns([pairs.taken[0]])[0])
+    out = np.isin(np.arange(n_rows), np.concatenate([[-1], *reading.aside.values()]))
+    found = cells_as_answers(document, pairs, (options.worker_col or "WorkerId",), out)
+    shown = listing(pairs.people, 4), listing(pairs.taken, 4)
+    note = f"{document.name}: {shown[0]} are items, answered by {shown[1]}"
+    return replace(found, aside=reading.aside, notes=[note], layout=None)
 
 
 MTURK = certain("mturk", "Mechanical Turk, CSV of a batch", _read)

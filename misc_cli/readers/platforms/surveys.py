@@ -6,26 +6,19 @@ A grid's columns, "Question [Row]", are those of any form: layouts/wide.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import is_unique
 from misc_cli.readers.document import Document, compact, is_one_of
-from misc_cli.readers.layouts.wide import (
-    LABEL,
-    Several,
-    cells_as_answers,
-    form_columns,
-    worker_column,
-)
+from misc_cli.readers.layouts.melt import cells_as_answers, worker_column
+from misc_cli.readers.layouts.wide import LABEL, Several, form_columns
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
 from misc_cli.readers.vocabulary import (
-    EMAILS,
     SYNONYMS,
     TIMES,
     find_roles,
@@ -35,15 +28,8 @@ from misc_cli.readers.vocabulary import (
     words_of,
 )
 
-# Words of questions about the respondent, not about what is judged.
-_PERSONAL = names_in("""
-consent participate participation age old gender sex education nationality occupation prolific
-captcha robot
-""")
-_PREVIEWS = ("survey preview", "survey test", "spam", "1", "2", "8", "9", "12")
 
-
-def _groups(document: Document, names: Iterable[str]) -> list[list[str]]:
+def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
     """Return the columns that are answered in the same few words, group by group."""
     found: list[tuple[set[str], list[str]]] = []
     for name in names:
@@ -59,53 +45,32 @@ def _groups(document: Document, names: Iterable[str]) -> list[list[str]]:
     return [columns for _, columns in found if len(columns) > 1]
 
 
-def _read(
-    document: Document, options: ReadOptions, asked: Iterable[str], people: Sequence[str]
-) -> Reading:
-    """Return each filled cell of each group of the columns that are `asked` as an answer.
-
-    people  columns that name whoever answered, the best first; the row does where none is full
-    """
+def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Reading:
+    """Return each filled cell of each group of the columns that are `asked` as an answer."""
     found = _groups(document, [name for name in asked if document.names.count(name) == 1])
     if not found:
         raise InputError(
             f"{document.name}: a survey whose questions are each answered in words of their own, "
             "so none of them judges several items; name them, --layout form --item-col"
         )
-    taken = [name for group in found for name in group]
-    worker = options.worker_col and worker_column(document, options, taken)
-    free = [name for name in people if name not in taken]
-    full = (
-        name
-        for name in free
-        if document.names.count(name) == 1
-        and is_unique(document, name)
-        and len(document.sampled(name)) == len(document.table.sample)
-    )
-    worker = worker or next(full, None)
     titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
     columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
-    several, named = Several("form", columns), () if worker is None else (worker,)
+    several = Several("form", columns)
     out, aside = None, {}
     if {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
         out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
         aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
+    named = worker_column(document, options, several.taken)
     reading = cells_as_answers(document, several, named, out)
     return replace(reading, aside=aside, view=document, layout=None)
 
 
-def _below(document: Document, n_rows: int) -> Document:
-    """Return the file without its first rows, which are headers, too."""
-    table = document.table
-    below = replace(
-        table,
-        sample=table.sample[n_rows:],
-        fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
-        lines_of=lambda rows: table.lines_of([row + n_rows for row in rows]),
-    )
-    return Document(document.name, document.format, lambda: below)
-
-
+_PREVIEWS = ("survey preview", "survey test", "spam", "1", "2", "8", "9", "12")
+# Words of questions about the respondent, not about what is judged.
+_PERSONAL = names_in("""
+consent participate participation age old gender sex education nationality occupation prolific
+captcha robot
+""")
 _QUALTRICS_COLUMNS = names_in("""
 startdate enddate status ipaddress progress duration(inseconds) finished recordeddate responseid
 recipientlastname recipientfirstname recipientemail externalreference locationlatitude
@@ -113,7 +78,6 @@ locationlongitude distributionchannel userlanguage qrecaptchascore qrelevantiddu
 qballotboxstuffing
 """)
 _BESIDE = re.compile(r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)")
-_QUALTRICS_PEOPLE = names_in("prolificpid prolificid workerid participantid mturkid subjectid pid")
 
 
 def _import_ids(document: Document) -> list[int]:
@@ -125,41 +89,39 @@ def _import_ids(document: Document) -> list[int]:
 def detect_qualtrics(document: Document) -> str | None:
     if document.records is not None or document.table.header is False:
         return None
-    known = "ResponseId" in document.names and _import_ids(document)
-    return "ResponseId, and a row of ImportIds below the names" if known else None
+    return "a row of ImportIds below the names" if _import_ids(document) else None
 
 
 def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
-    at = _import_ids(document)[0]
-    texts = document.table.sample[0] if at else document.names
+    """Read the responses below the rows of headers."""
+    table, n_rows = document.table, _import_ids(document)[0] + 1
+    texts = table.sample[0] if n_rows > 1 else document.names
     asked = [
         name
         for name, text in zip(document.names, texts, strict=False)
-        if normalise(name) not in _QUALTRICS_COLUMNS | _QUALTRICS_PEOPLE
+        if normalise(name) not in _QUALTRICS_COLUMNS
         and not _BESIDE.fullmatch(name)
         and not words_of(f"{name} {text}") & _PERSONAL
     ]
-    people = [name for name in document.names if normalise(name) in _QUALTRICS_PEOPLE]
-    return _read(_below(document, at + 1), options, asked, [*people, "ResponseId"])
+    below = replace(
+        table,
+        sample=table.sample[n_rows:],
+        fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
+        lines_of=lambda rows: table.lines_of([row + n_rows for row in rows]),
+    )
+    return _read(Document(document.name, document.format, lambda: below), options, asked)
 
 
 QUALTRICS = Reader("qualtrics", "Qualtrics, CSV of responses", detect_qualtrics, read_qualtrics)
 
 
-_NAMES = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
-_SCORES = {"score", "totalscore", "punkte", "punktzahl"}
-# A quiz has two more columns for each question.
-_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*")
-
-
-def _is_person(name: str) -> bool:
-    return normalise(name) in EMAILS or bool(_NAMES.search(name))
+# A quiz has a score, and two more columns for each question.
+_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*|(total )?score|punkte")
 
 
 def _form_questions(document: Document) -> list[str]:
-    names = [name for name in document.names[1:] if not _is_person(name)]
-    return [n for n in names if normalise(n) not in _SCORES and not _QUIZ.fullmatch(n)]
+    return [name for name in document.names[1:] if not _QUIZ.fullmatch(name)]
 
 
 def detect_google_forms(document: Document) -> str | None:
@@ -178,8 +140,7 @@ def detect_google_forms(document: Document) -> str | None:
 
 
 def read_google_forms(document: Document, options: ReadOptions) -> Reading:
-    people = [name for name in document.names[1:] if _is_person(name)]
-    return _read(document, options, _form_questions(document), people)
+    return _read(document, options, _form_questions(document))
 
 
 GOOGLE_FORMS = Reader(

@@ -45,7 +45,7 @@ def test_label_studio_taxonomy_is_a_path(tmp_path: Path) -> None:
         ({"number": 4}, "number"),
         ({"selected": "left"}, "choice"),
         ({"ranker": {"a": ["b"]}}, "other"),
-        ({"datetime": "2026-01-01"}, "other"),
+        ({"datetime": "2026-01-01"}, "dates"),
     ],
 )
 def test_label_studio_kinds(tmp_path: Path, value: dict[str, Any], kind: str) -> None:

@@ -161,10 +161,10 @@ REFUSED = {
     "argilla_classic.jsonl": "no worker column among",
     "doccano.jsonl": "no worker is named.*--worker-from",
     "sagemaker_output.manifest.jsonl": "no workers",
-    "scale.json": "Scale.*no annotators",
-    "cvat.json": "CVAT.*no annotators",
+    "scale.json": "no worker and label column",
+    "cvat.json": "no worker, item and label column",
     "cvat.xml": "XML",
-    "coco.json": "COCO",
+    "coco.json": "no worker, item and label column",
     "conll.txt": "tags of tokens",
 }
 

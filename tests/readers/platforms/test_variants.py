@@ -174,19 +174,6 @@ def test_argilla_variants(tmp_path: Path) -> None:
         look(written(tmp_path, [uneven, uneven]))
 
 
-def test_answers_as_xml_are_refused(tmp_path: Path) -> None:
-    one = {"AssignmentId": "A", "WorkerId": "w", "HITId": "H", "Answer": "<QuestionFormAnswers>"}
-    for content in ([one, one], {"NumResults": 1, "Assignments": [one]}):
-        with pytest.raises(InputError, match="as XML are not read; download the batch as CSV"):
-            look(written(tmp_path, content))
-
-
-def test_labelbox_of_version_1_is_refused(tmp_path: Path) -> None:
-    row = {"ID": "l1", "DataRow ID": "d1", "Created By": "ann@x", "Skipped": False, "Label": {}}
-    with pytest.raises(InputError, match="version 1 of Labelbox"):
-        look(written(tmp_path, [row, {**row, "Skipped": True, "Created By": "ben@x"}]))
-
-
 def test_zooniverse_kinds(tmp_path: Path) -> None:
     def one(value: Any) -> Path:
         cell = json.dumps([{"task": "T0", "value": value}]).replace('"', '""')
