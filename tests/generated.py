@@ -13,8 +13,7 @@ import click
 
 from misc_cli.cli import COMMANDS, misc
 from misc_cli.cli.command import ALL_FLAGS, Group
-from misc_cli.cli.parameters import SECTIONS, as_typed, method_options
-from misc_cli.cli.settings import key_of
+from misc_cli.cli.parameters import SECTIONS, method_options
 from misc_cli.data.parameters import flag
 from misc_cli.engines.capabilities import CAPABILITIES, ENGINES, LOCAL_FLAGS, READING_FLAGS
 from tests.conftest import REPO
@@ -62,7 +61,7 @@ def parameters() -> str:
     rows = ["| flag | Python | of | meaning | default |", "|---|---|---|---|---|"]
     for one in method_options():
         kind = "aggregator" if one.section == SECTIONS["aggregator"] else "completer, loop"
-        shown = as_typed(key_of(one), one.metavar or "").replace("|", "\\|")
+        shown = (one.get_help_record(click.Context(misc)) or ("",))[0].replace("|", "\\|")
         meaning, _, default = (one.help or "").removesuffix("]").partition(" [default: ")
         rows.append(f"| `{shown}` | `{one.name}` | {kind} | {meaning} | {default} |")
     return "\n".join(rows)

@@ -79,7 +79,6 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "sharp-vote" in misc("help", "methods")
     assert "-p power=X" in misc("help", "sharp-vote")
     sharp = ["aggregate", str(answers), "--aggregator", "sharp-vote", "--no-calibrate"]
     assert misc(*sharp, "-p", "power=1").splitlines()[1] == "1,y,0.666667"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,9 +167,10 @@ def summary(
 ) -> list[Row]:
     """Return the run in a few lines: what was asked, what went in, what came out, its cost.
 
-    `closely` adds what a person wants to see: agreement and the workers to look at.
+    `closely` adds the workers to look at.
     """
     from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
+    from misc_cli.quality.verdicts import words, worst
     from misc_cli.run.result import method_in_words
     from misc_cli.run.run_record import peak_memory
 
@@ -209,7 +210,14 @@ def summary(
         rows["error"] = f"{figures['error']:.2f} % of {known}"
     if places:
         rows["written"] = ", ".join(map(str, places.values()))
-    rows |= dict(_closely(outcome, places) if closely else [])
+    if closely:
+        verdicts, labels = outcome.verdicts, engine.vocabulary
+        chosen = [int(at) for at in worst(verdicts)]
+        said = [f"{labels.workers[at].as_py()} ({words(verdicts, at, labels)})" for at in chosen]
+        more = f" and {_count(len(said) - LOOK_AT, 'more worker')}" if len(said) > LOOK_AT else ""
+        hint = f"; misc workers {places['run']}" if "run" in places else ""
+        shown = f"{', '.join(said[:LOOK_AT])}{more}{hint}"
+        rows["look at"] = shown if said else "no worker stands out"
     seconds, memory = sum(outcome.timings.values()), peak_memory() / 2**20
     rows["took"] = f"{seconds:.2f} s, {memory:,.0f} MiB of memory"
     return list(rows.items())
@@ -223,29 +231,6 @@ def _plainly(text: str) -> str:
     text = text.replace(" started by ", " on top of ").replace(", last step: answers", "")
     text = text.replace(" (preset robust)", "").replace(", preset robust", "")
     return text.replace("preset paper", "the paper's settings")
-
-
-def _closely(outcome: RunResult, places: Mapping[str, Path]) -> Iterator[Row]:
-    """Yield what a person wants to see: agreement and the workers to look at."""
-    from misc_cli.quality.verdicts import words, worst
-
-    figures = outcome.figures
-    if (agreement := figures.get("agreement")) is not None:
-        said = f"two answers to an item agree in {100 * agreement:.0f} %"
-        if figures["alike-pairs"]:
-            effective, per_item = figures["effective-votes"], figures["answers-per-item"]
-            said += f"; {_count(figures['alike-pairs'] or 0, 'pair')} of workers err together: "
-            said += f"{per_item:.1f} answers count as {effective:.1f}"
-        yield "agree", said
-    verdicts, labels = outcome.verdicts, outcome.engine.vocabulary
-    chosen = [int(at) for at in worst(verdicts)]
-    names = [
-        f"{labels.workers[at].as_py()} ({words(verdicts, at, labels)})" for at in chosen[:LOOK_AT]
-    ]
-    if len(chosen) > LOOK_AT:
-        names[LOOK_AT - 1] += f" and {_count(len(chosen) - LOOK_AT, 'more worker')}"
-    hint = f"; misc workers {places['run']}" if "run" in places else ""
-    yield "look at", ", ".join(names) + hint if chosen else "no worker stands out"
 
 
 def _count(number: float, noun: str) -> str:

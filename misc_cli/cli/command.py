@@ -102,8 +102,7 @@ CONFIG_OPTION = Option(
     is_eager=True,
     expose_value=False,
     callback=_use_settings,
-    help="Settings, TOML (misc help settings) [default: ./misc.toml, else "
-    "~/.config/misc/misc.toml].",
+    help="Settings, TOML (docs/nightly.md) [default: ./misc.toml, else ~/.config/misc/misc.toml].",
 )
 HELP_ALL = Option(
     ["--help-all"],

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from misc_cli.selection.compare import Comparison, Dataset, Standing
 
 EXAMPLES = """
-misc compare answers.csv
 misc compare answers.csv --truth truth.csv -o leaderboard.csv
 misc compare datasets/ --completers none -o table.tex
 misc compare monday.csv tuesday.csv --as-one
-misc compare answers.csv --json --time-budget 60s
 """
 FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json")
 
@@ -179,10 +177,7 @@ def comparison_table(found: Comparison) -> Table:
 REPRODUCE = """
 misc datasets fetch && misc reproduce
 misc reproduce --datasets web,bluebirds --completers none,tucker --aggregators ds-em
-misc reproduce --from datasets/ --completers tucker -o table.tex
 """
-
-
 CELLS = options.table(
     "Which cells",
     {

@@ -108,8 +108,7 @@ class Progress:
         name = self.stage if now is None else now.stage
         parts = [DOING.get(name, name)]
         if name == "read" and self.sources:
-            more = f" and {len(self.sources) - 1:,} more" if len(self.sources) > 1 else ""
-            parts = [f"reading {self.sources[0]}{more}"]
+            parts = [f"reading {self.sources[0]}"]
         if now is not None:
             parts += [] if now.pass_number is None else [f"pass {now.pass_number}"]
             most = f"{now.iteration} of {'at most ' if now.target else ''}{self.total}"

@@ -51,7 +51,6 @@ def list_datasets(json: bool) -> None:
 
 
 FETCH = """
-misc datasets fetch
 misc compare $(misc datasets fetch web rte)
 """
 
@@ -71,9 +70,7 @@ def fetch(names: tuple[str, ...]) -> None:
 
 
 SIMULATE = """
-misc simulate -o answers.csv --truth truth.csv
-misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz
-misc simulate --mix honest=0.7,spammers=0.3 --accuracy 0.8 | misc aggregate -
+misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz --truth truth.csv
 misc simulate --mix honest=0.8,constants=0.1,copiers=0.1 -o answers.csv
 """
 

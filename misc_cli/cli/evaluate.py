@@ -22,7 +22,6 @@ MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whol
 SHOWN = 10  # changes of each kind on a screen; --changes has them all
 
 EVALUATE = """
-misc evaluate labels.csv truth.csv
 misc evaluate labels.csv truth.csv --json | jq .error
 misc aggregate answers.csv --probabilities | misc evaluate - truth.csv
 """
@@ -88,13 +87,9 @@ def _percent(share: float) -> str:
 
 
 DIFF = """
-misc diff yesterday.csv labels.csv
 misc diff yesterday.csv labels.csv --workers workers_yesterday.csv workers.csv
-misc diff yesterday.csv labels.csv --json | jq .items.flipped
 misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
 """
-
-
 DIFF_OPTIONS = [
     *options.table(
         "Input",
@@ -173,7 +168,6 @@ def _changed(found: Changes) -> Iterator[Table]:
 
 
 AGAIN = """
-misc rerun labels.run.json > again.csv
 misc rerun labels.run.json -o again.csv
 """
 
@@ -233,7 +227,6 @@ def rerun(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -
 
 VERIFY = """
 misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && cp labels.csv loaded/
-misc verify labels.run.json --json
 misc verify labels/
 """
 
@@ -250,7 +243,6 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
     Exits with 0 if every file is there and has the SHA-256 that run.json says, else with 4: a
     machine that stopped between two renames, or a hand that changed a file.
     """
-    from misc_cli.cli.console import Console
     from misc_cli.writers.output_set import WHOLE
     from misc_cli.writers.output_set import verify as members_of
 
@@ -259,8 +251,5 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
     if json:
         rows = [{"name": name, "file": str(file), "state": state} for name, file, state in found]
         tables.write(tables.json_bytes(whole=not wrong, files=rows))
-    else:
-        shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
-        Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")
     if wrong:
         raise MiscError(f"not a whole set: {'; '.join(wrong)}", EXIT_NOT_WHOLE)

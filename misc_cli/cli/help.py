@@ -9,7 +9,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options
-from misc_cli.cli.parameters import as_typed, default_in_words, kind_in_words
+from misc_cli.cli.parameters import default_in_words, method_options
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import parameters_of
 from misc_cli.errors import EXIT_CODES, ConfigError, did_you_mean
@@ -26,24 +26,13 @@ misc compare shows the scores of all methods; --time-budget 60s bounds the searc
 (ds-em alone). What was tried and why is in labels.run.json and on the page of misc report.
 More: docs/choosing.md
 """
-SETTINGS = """
-Every flag, and every parameter of -p, can be set in a file, by its name without dashes: at the top
-for all commands, or in the table of one. Later ones win:
-
-  the default  <  ~/.config/misc/misc.toml or ./misc.toml  <  its table [aggregate]
-  <  the variable MISC_AGGREGATE_SEED  <  the flag --seed
-
---config FILE names the file. A misc.toml of the current folder that is not named so may not say
-what is read, written or connected to.
-"""
-TEXTS = {"auto": AUTO, "settings": SETTINGS}
 # Topics that are a section of the flags of `misc aggregate`.
 SECTIONS = {
     "reading": "Reading",
     "gates": "Known labels and gates",
     "engines": "Past one machine (docs/scale.md)",
 }
-TOPICS = ("methods", *TEXTS, *SECTIONS, "exit-codes")
+TOPICS = ("auto", *SECTIONS, "exit-codes")
 
 
 @options.command(
@@ -68,9 +57,9 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     methods = {kind: registry.names(kind) for kind in registry.KINDS}
     for kind, names in methods.items():
         if (name := registry.canonical(kind, asked)) in names:
-            _write_method(page, kind, name)
-    if topic in TEXTS:
-        page.write(TEXTS[topic].lstrip())
+            _write_method(page, ctx, kind, name)
+    if topic == "auto":
+        page.write(AUTO.lstrip())
     elif topic in SECTIONS:
         from misc_cli.cli.aggregate import command as aggregate
 
@@ -80,11 +69,6 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
             page.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
         if topic == "gates":
             page.write_text(f"Figures: {', '.join(METRICS)}. Signs: < <= > >= = !=")
-    elif topic == "methods":
-        for kind, names in methods.items():
-            with page.section(f"{kind.capitalize()}s"):
-                ours = registry.OWN[kind]
-                page.write_dl([(n, _paragraphs(kind, n)[0] if n in ours else "") for n in names])
     elif topic == "exit-codes":
         page.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
     if not page.getvalue():
@@ -94,37 +78,24 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     click.echo(page.getvalue().rstrip("\n"))
 
 
-def _write_method(page: click.HelpFormatter, kind: str, name: str) -> None:
+def _write_method(page: click.HelpFormatter, ctx: click.Context, kind: str, name: str) -> None:
     """Write a method in words, its parameters with their defaults, and where it comes from."""
-    plain, *more = _paragraphs(kind, name)
-    loop = parameters_of(Loop) if kind == "completer" else {}
-    defaults = registry.settings(kind, name) | {one: getattr(Loop, one) for one in loop}
-    declared = parameters_of(registry.load(kind, name)) | loop
+    method = registry.load(kind, name)
+    plain, *more = inspect.cleandoc(method.__doc__ or "").split("\n\n")
+    own = parameters_of(method) | (parameters_of(Loop) if kind == "completer" else {})
+    known = [one for one in (*method_options(), *method_options(plugins=True)) if one.name in own]
     page.write_text(f"{name}, {kind}. {plain}".strip())
     page.write_paragraph()
     page.write_text(f"misc aggregate answers.csv --{kind} {name} -o labels.csv")
-    rows = []
-    for one, parameter in declared.items():
-        default = default_in_words(parameter, defaults[one])
-        text = f"{parameter.help or 'Of random starts.'} [default: {default}]"
-        rows.append((as_typed(one, kind_in_words(parameter)), text))
-    if rows:
+    if known:
         with page.section("Parameters"):
-            page.write_dl(rows, col_max=34)
-    paper = ", ".join(
-        as_typed(one, default_in_words(declared[one], value))
-        for one, value in registry.settings(kind, name, "paper").items()
-        if value != defaults[one]
-    )
-    said = [f"--preset paper sets {paper}."] if paper else []
+            page.write_dl([one.get_help_record(ctx) or ("", "") for one in known], col_max=34)
+    usual, paper = (registry.settings(kind, name, preset) for preset in registry.PRESETS)
+    changed = [f"{n} {default_in_words(own[n], v)}" for n, v in paper.items() if v != usual[n]]
+    said = [f"--preset paper sets {', '.join(changed)}."] if changed else []
     for text in (*said, *(one for one in more if one.startswith("Reference:"))):
         page.write_paragraph()
         page.write_text(text)
-
-
-def _paragraphs(kind: str, name: str) -> list[str]:
-    """Return the paragraphs of a method's docstring: in plain words first, then a reference."""
-    return inspect.cleandoc(registry.load(kind, name).__doc__ or "").split("\n\n")
 
 
 @click.command(cls=options.Command)

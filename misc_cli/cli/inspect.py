@@ -10,7 +10,6 @@ from misc_cli.cli import options, tables
 from misc_cli.cli.tables import Table, facts_of, print_tables
 
 EXAMPLES = """
-misc inspect export.json
 misc inspect answers.csv --worker-col annotator
 misc inspect exports/ --json
 """

@@ -200,7 +200,9 @@ def method_options(*, plugins: bool = False) -> list[Option]:
         said = "; ".join([common, *others, *([parameter.note] if parameter.note else [])])
         number, key = parameter.number, name.replace("_", "-")
         kind_of: Any = click.Choice(parameter.choices) if parameter.choices else str
+        metavar = parameter.metavar or "|".join(parameter.choices) or "TEXT"
         if number is not None:
+            metavar = parameter.metavar or ("N" if number.whole else "X")
             kind_of = numbers(*parameter.words, whole=number.whole, count=parameter.length)
         option = Option(
             [f"--{key}"],
@@ -208,24 +210,11 @@ def method_options(*, plugins: bool = False) -> list[Option]:
             parameter,
             key not in FLAGS,
             type=kind_of,
-            metavar=kind_in_words(parameter),
+            metavar=metavar,
             help=f"{parameter.help} [default: {said}]".strip(),
         )
         options += [option] if name != "seed" else []
     return options
-
-
-def as_typed(name: str, value: str) -> str:
-    """Return a parameter and its value as one types it: --tol X, or -p subtypes=N."""
-    key = name.replace("_", "-")
-    return f"--{key} {value}" if key in ("seed", *FLAGS) else f"-p {key}={value}"
-
-
-def kind_in_words(parameter: Parameter) -> str:
-    """Return what stands for a value in the help: N, X, TEXT or the choices."""
-    number = parameter.number
-    plain = "TEXT" if number is None else "N" if number.whole else "X"
-    return parameter.metavar or "|".join(parameter.choices) or plain
 
 
 def default_in_words(parameter: Parameter, value: Any) -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "report.html"
 REPORT = """
-misc report answers.csv
 misc report answers.csv --truth truth.csv -o report.xlsx
 misc report labels.run.json -o report.html --anonymize-workers
 """
@@ -153,18 +152,14 @@ FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".xlsx")
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "why", "alike", "note", "reason")
 
 WORKERS = """
-misc workers labels.run.json
 misc workers labels.run.json --verdict spammer,constant -o block.csv
 misc workers answers.csv --below 0.6
 """
 ITEMS = """
-misc items labels.run.json
 misc items labels.run.json --below 0.8 -o decide.xlsx
 misc items answers.csv --top 50
 """
 QUEUE = """
-misc queue labels.run.json
-misc queue labels.run.json --top 200 -o ask_again.csv
 misc queue labels.run.json --price 0.03 --top 143 -o extend.csv
 misc queue answers.csv --reach 99%
 """

@@ -12,8 +12,6 @@ connected to.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import tomllib
 from collections.abc import Mapping
@@ -149,9 +147,7 @@ def _as_words(parameter: click.Parameter, value: Any, called: str) -> str | list
 
     def text(value: Any) -> str:
         if isinstance(value, list):
-            row = io.StringIO()
-            csv.writer(row, lineterminator="").writerow(map(text, value))
-            return row.getvalue()
+            return ",".join(map(text, value))
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{called} is no text, number, true or false, or list")
         return str(value).lower() if isinstance(value, bool) else str(value)

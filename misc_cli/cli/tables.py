@@ -145,17 +145,13 @@ def markdown(tables: Sequence[Table]) -> str:
     """Return tables as Markdown; a bar inside a cell is escaped."""
     blocks = []
     for table in tables:
-        if table.title:
-            blocks.append(f"### {table.title}" if table.rows else table.title)
-        if table.rows:
-            header = table.header or [""] * len(table.rows[0])
-            rule = ["---" if table.is_left(at) else "---:" for at in range(len(header))]
-            cells = [
-                [printable(cell).replace("|", "\\|") for cell in row]
-                for row in (header, rule, *table.rows)
-            ]
-            blocks.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
-        blocks += table.notes
+        rule = ["---" if table.is_left(at) else "---:" for at in range(len(table.header))]
+        rows = [
+            " | ".join(printable(cell).replace("|", "\\|") for cell in row)
+            for row in (table.header, rule, *table.rows)
+        ]
+        lines = "\n".join(f"| {row} |" for row in rows)
+        blocks += [f"### {table.title}", lines, *table.notes]
     return "\n\n".join(blocks) + "\n"
 
 

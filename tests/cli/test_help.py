@@ -12,7 +12,6 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.cli import COMMANDS, GROUPS, aggregate
-from misc_cli.cli.parameters import as_typed
 from misc_cli.data.parameters import parameters_of
 from misc_cli.run.settings import Settings
 from misc_cli.version import __version__
@@ -80,7 +79,7 @@ def test_a_method_is_explained_with_its_own_parameters(kind: str, name: str) -> 
     own = parameters_of(registry.load(kind, name))
     assert text.startswith(f"{name}, {kind}. ")
     for one, parameter in own.items():
-        assert as_typed(one, "") in text
+        assert one == "seed" or f"{one.replace('_', '-')}" in text
         assert parameter.help in text
     others = {
         flag
@@ -88,7 +87,7 @@ def test_a_method_is_explained_with_its_own_parameters(kind: str, name: str) -> 
         for n in registry.OWN[k]
         for flag in parameters_of(registry.load(k, n))
     } - own.keys()
-    assert not any(as_typed(one, "") in text for one in others)
+    assert not any(f"p {one.replace('_', '-')}=" in text for one in others)
     assert ("Reference:" in text) == (name != "mv")
 
 
@@ -97,8 +96,6 @@ def test_topics_are_explained() -> None:
     assert "-p quotes-span-lines=yes" in shown("help", "reading")
     assert "--scheduler" in shown("help", "engines")
     assert "worker-drop" in shown("help", "gates")
-    assert "MISC_AGGREGATE_SEED" in shown("help", "settings")
-    assert "ebcc" in shown("help", "methods")
 
 
 @pytest.mark.parametrize(

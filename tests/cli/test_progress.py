@@ -18,7 +18,7 @@ from misc_cli.data.types import Iteration
 def test_a_fit_says_its_limit_its_target_and_the_time_left() -> None:
     progress = Progress(sources=("answers.csv", "more.csv"))
     progress.on_stage("read")
-    assert str(progress) == "reading answers.csv and 1 more · 0 s"
+    assert str(progress) == "reading answers.csv · 0 s"
     progress.on_stage("fit")
     assert str(progress) == "fitting · 0 s"
     start = progress.since
