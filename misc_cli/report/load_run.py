@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import file_digest
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_known
 from misc_cli.data.posteriors import Decision, tied_classes
-from misc_cli.data.types import Codes, Floats, Labels, LabelTable
+from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
@@ -79,75 +79,11 @@ def _report(path: str, facts: dict[str, Any]) -> Report:
         why = "are a folder of parts" if "parts" in outputs else "are not there"
         raise InputError(f"{path}: its labels {what} {why}; report on the answers instead")
     table = read_labels(str(place))
-    workers = _workers(_found(outputs.get("workers"), folder))
-    found = _answers(facts, folder, request_of(facts, path).reading)
-    if isinstance(found, str):
-        raise InputError(f"{path}: {found}; put them back, or report on other answers directly")
-    return _from_answers(facts, folder, table, workers, *found)
-
-
-def _found(name: str | None, folder: Path) -> Path | None:
-    """Return the file where the run's command saw it, or beside its run.json."""
-    if name is None:
-        return None
-    places = (Path(name), folder / name, folder / Path(name).name)
-    return next((place for place in places if place.is_file()), None)
-
-
-def _workers(place: Path | None) -> pd.DataFrame | None:
-    """Return the table of workers as it was written, in whichever format."""
-    if place is None:
-        return None
-    if place.name.endswith(".parquet"):
-        return pd.read_parquet(place)
-    text = dict.fromkeys(("worker", "verdict", "reason", "alike"), str)
-    separator = "\t" if ".tsv" in place.name else ","
     try:
-        blank = {"seconds": [""]}  # elsewhere it is a text
-        return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values=blank)
-    except ValueError:
-        raise InputError(f"{place}: not a table of workers; name another run") from None
-
-
-def _answers(
-    facts: Mapping[str, Any], folder: Path, reading: ReadOptions
-) -> tuple[AnswerTable, Encoding] | str:
-    """Return the answers as the run read and encoded them, or why that cannot be."""
-    places = []
-    for source in facts.get("inputs", []):
-        if scheme_of(source["name"]):
-            return f"its answers came from {source['name']} and are not read again"
-        place = _found(source["name"], folder)
-        if place is None:
-            return f"its answers {source['name']} are not there any more"
-        with place.open("rb") as stream:
-            if file_digest(stream, "sha256").hexdigest() != source["sha256"]:
-                return f"its answers {source['name']} have changed since"
-        places.append(str(place))
-    if not places:
-        return "its answers came from no file"
-    chosen = facts["options"]
-    try:
-        read = read_answer_columns(places, reading)
-        order = chosen.get("class_order")
-        encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
+        read, encoding = _answers(facts, folder, request_of(facts, path).reading)
     except (MiscError, KeyError) as error:
-        return f"its answers cannot be read the same way ({error})"
-    labels, counts = encoding.labels, facts["counts"]
-    found = (labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
-    if found != tuple(counts[name] for name in ("answers", "workers", "items", "classes")):
-        return "its answers are read differently now"
-    return read, encoding
-
-
-def _from_answers(
-    facts: dict[str, Any],
-    folder: Path,
-    table: LabelTable,
-    workers: pd.DataFrame | None,
-    read: AnswerTable,
-    encoding: Encoding,
-) -> Report:
+        why = "put them back as they were, or report on other answers directly"
+        raise InputError(f"{path}: its answers {error}; {why}") from None
     labels = encoding.labels
     rows = pc.index_in(labels.items, table.items)
     codes = pc.index_in(table.labels, labels.classes)
@@ -192,12 +128,60 @@ def _from_answers(
     frames = report.frames
     if not exact:
         frames["items"] = frames["items"].drop(columns="tie")
+    workers = _workers(_found(outputs.get("workers"), folder))
     if workers is not None:
         own = frames["workers"].set_index("worker")[["effective_votes", "changes"]]
         frames["workers"] = worst_first(workers.join(own, on="worker"))
     missing = [] if exact else [ESTIMATED]
     missing += [JUDGED_AGAIN] if workers is None else []
     return replace(report, missing=tuple(missing))
+
+
+def _found(name: str | None, folder: Path) -> Path | None:
+    """Return the file where the run's command saw it, or beside its run.json."""
+    if name is None:
+        return None
+    places = (Path(name), folder / name, folder / Path(name).name)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _workers(place: Path | None) -> pd.DataFrame | None:
+    """Return the table of workers as it was written, in whichever format."""
+    if place is None:
+        return None
+    if place.name.endswith(".parquet"):
+        return pd.read_parquet(place)
+    text = dict.fromkeys(("worker", "verdict", "reason", "alike"), str)
+    separator = "\t" if ".tsv" in place.name else ","
+    try:
+        blank = {"seconds": [""]}  # elsewhere it is a text
+        return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values=blank)
+    except ValueError:
+        raise InputError(f"{place}: not a table of workers; name another run") from None
+
+
+def _answers(
+    facts: Mapping[str, Any], folder: Path, reading: ReadOptions
+) -> tuple[AnswerTable, Encoding]:
+    """Return the answers as the run read and encoded them; raise an error that says why not."""
+    places = []
+    for source in facts.get("inputs", []):
+        if scheme_of(source["name"]):
+            raise InputError(f"came from {source['name']} and are not read again")
+        place = _found(source["name"], folder)
+        if place is None or sha256(place.read_bytes()).hexdigest() != source["sha256"]:
+            raise InputError(f"{source['name']} are not there any more, or have changed since")
+        places.append(str(place))
+    if not places:
+        raise InputError("came from no file")
+    read, chosen = read_answer_columns(places, reading), facts["options"]
+    order = chosen.get("class_order")
+    encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
+    labels, counts = encoding.labels, facts["counts"]
+    found = (labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
+    if found != tuple(counts[name] for name in ("answers", "workers", "items", "classes")):
+        raise InputError("are read differently now")
+    return read, encoding
 
 
 def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:

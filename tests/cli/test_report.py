@@ -61,7 +61,10 @@ def test_a_finished_run_without_its_answers_says_what_is_missing(
     assert run(["aggregate", "answers.csv", *EM, "-o", "labels.csv"]) == 0
     Path("answers.csv").write_text("worker,item,label\na,b,c\n")
     assert run(["report", "labels.run.json", "-o", "old.html"]) == 2
-    assert "its answers answers.csv have changed since; put them back" in capfd.readouterr().err
+    assert (
+        "its answers answers.csv are not there any more, or have changed since; put them"
+        in capfd.readouterr().err
+    )
     assert not Path("old.html").exists()
     Path("labels.csv").unlink()
     assert run(["report", "labels.run.json"]) == 2
