@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.encode import Counts
+from misc_cli.data.encode import Counts, plain
 from misc_cli.data.parameters import AUTO
 from misc_cli.data.resources import limits
 from misc_cli.data.types import KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
-from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
     EncodingRules,
     PartitionedEngine,
@@ -196,7 +195,8 @@ class SparkEngine(PartitionedEngine):
     """Blocks cached by Spark; rows made anew for every sweep."""
 
     def __init__(self, answers: Any, rules: EncodingRules, partitions: int | None) -> None:
-        self.session, self.log = answers.sparkSession, KernelLineage()
+        self.session = answers.sparkSession
+        self.kernels: list[Kernel[Any]] = []  # that make the rows of now
         try:
             self.n_blocks = partitions or int(answers.rdd.getNumPartitions())
         except AttributeError:  # Spark Connect has no RDDs
@@ -235,14 +235,9 @@ class SparkEngine(PartitionedEngine):
             own.unpersist()
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        before, payload = self.log.payloads, pickle.dumps(kernel, protocol=5)
-
-        def one(part: LocalEngine) -> Any:
-            _replay(part, before)
-            return part.sweep(pickle.loads(payload))
-
-        sums: Sums = self._added(self.blocks, one)
-        self.log.add(kernel, payload)
+        kernels = [*self.kernels, kernel]
+        sums: Sums = self._added(self.blocks, lambda part: list(map(part.sweep, kernels))[-1])
+        self.kernels = lineage(kernels)
         return sums
 
     def _added(self, blocks: Any, one: Callable[[Any], Any]) -> Any:
@@ -259,16 +254,16 @@ class SparkEngine(PartitionedEngine):
         """Return a DataFrame whose rows are made where the blocks are."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        before = self.log.payloads
+        kernels = self.kernels
 
         def decided(batches: Batches) -> Batches:
             for _, blob in _cells(batches):
                 part = pickle.loads(blob)
-                _replay(part, before)
-                columns = part.columns(make, slice(0, part.n_items))
-                yield from _plain(pa.table(dict(columns))).to_batches()
+                for kernel in kernels:
+                    part.sweep(kernel)
+                yield from _plain(part.columns(make, slice(0, part.n_items))).to_batches()
 
-        nothing = _plain(pa.table(dict(make.of_nothing(self.n_classes))))
+        nothing = _plain(make.of_nothing(self.n_classes))
         return self.blocks.mapInArrow(decided, from_arrow_schema(nothing.schema))
 
     facts: ClassVar[Mapping[str, Any]] = {}
@@ -318,41 +313,23 @@ def _sum(cells: list[tuple[str, Any]]) -> tuple[str, Any]:
     return in_order[0][0], add_up(pickle.loads(blob) for _, blob in in_order)
 
 
-def _replay(part: LocalEngine, payloads: list[bytes]) -> None:
-    for payload in payloads:
-        part.sweep(pickle.loads(payload))
-
-
-def _plain(table: Any) -> Any:
+def _plain(columns: Columns) -> Any:
     """Return a table with its dictionary columns as plain text."""
-    fields = [
-        pa.field(one.name, pa.string() if pa.types.is_dictionary(one.type) else one.type)
-        for one in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    table = pa.table(dict(columns))
+    return pa.table({name: plain(table[name]) for name in table.column_names})
 
 
-class KernelLineage:
-    """The pickled kernels that are needed to make the current rows again, in their order."""
+def lineage(kernels: Sequence[Kernel[Any]]) -> list[Kernel[Any]]:
+    """Return those of these kernels that are needed to make the current rows again, in order.
 
-    def __init__(self) -> None:
-        self._entries: list[tuple[Kernel[Any], bytes]] = []
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return [payload for _, payload in self._entries]
-
-    def add(self, kernel: Kernel[Any], payload: bytes) -> None:
-        """Add a kernel; drop those whose rows are all overwritten before a kernel needs them."""
-        kept = []
-        rewritten: frozenset[str] = frozenset()  # by kernels after this one, and not needed by them
-        for one in ((kernel, payload), *reversed(self._entries)):
-            needs, writes = row_names("needs", one[0]), row_names("writes", one[0])
-            if writes is not None and writes <= rewritten:
-                continue
-            kept.append(one)
-            if needs is None:
-                rewritten = frozenset()
-            else:
-                rewritten = (rewritten | (writes or frozenset())) - needs
-        self._entries = kept[::-1]
+    The others' rows are all overwritten before a kernel needs them.
+    """
+    kept = []
+    rewritten: frozenset[str] = frozenset()  # by kernels after this one, and not needed by them
+    for kernel in reversed(kernels):
+        needs, writes = row_names("needs", kernel), row_names("writes", kernel)
+        if writes is None or not writes <= rewritten:
+            kept.append(kernel)
+            later = rewritten | (writes or frozenset())
+            rewritten = frozenset() if needs is None else later - needs
+    return kept[::-1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from misc_cli.engines.protocol import Block, CopyRows, FusedKernels, RowArrays
-from misc_cli.spark import KernelLineage
+from misc_cli.spark import lineage
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,12 @@ class Makes:
 
 def kept(*kernels: object) -> str:
     """The letters of the kernels that are left."""
-    log = KernelLineage()
-    for letter, kernel in zip("abcdefgh", kernels, strict=False):
-        log.add(kernel, letter.encode())  # type: ignore[arg-type]
-    return b"".join(log.payloads).decode()
+    own: list[Any] = [copy(kernel) for kernel in kernels]
+    left: list[Any] = []
+    for kernel in own:
+        left = lineage([*left, kernel])
+    letters = {id(kernel): letter for letter, kernel in zip("abcdefgh", own, strict=False)}
+    return "".join(letters[id(kernel)] for kernel in left)
 
 
 def test_rows_that_follow_from_the_votes_alone_need_the_last_kernel() -> None:

@@ -20,7 +20,7 @@ from misc_cli.engines import partitioned
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import EncodingRules
 from misc_cli.engines.protocol import POSTERIORS, Kernel, Sums
-from misc_cli.spark import KernelLineage
+from misc_cli.spark import lineage
 from tests.engines.crowds import crowd
 
 ORDER = ["a", "b", "c"]
@@ -80,16 +80,16 @@ class Forgetful(LocalEngine):
 
     def __init__(self, labels: Labels) -> None:
         super().__init__(labels.votes, ordered=labels.ordered)
-        self.log, self.n_sweeps, self.n_again = KernelLineage(), 0, 0
+        self.log, self.n_sweeps, self.n_again = list[Kernel[Any]](), 0, 0
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         self.n_sweeps += 1
         if self.n_sweeps % 3 == 0:
             self.arrays.clear()
-            for payload in self.log.payloads:
+            for again in self.log:
                 self.n_again += 1
-                super().sweep(pickle.loads(payload))
-        self.log.add(kernel, pickle.dumps(kernel))
+                super().sweep(pickle.loads(pickle.dumps(again)))
+        self.log = lineage([*self.log, kernel])
         return super().sweep(kernel)
 
 
