@@ -105,18 +105,13 @@ def run_loop(
     ranks = None
     if hasattr(completer, "resolve_ranks"):  # impossible ones are refused before any fit
         ranks = completer.resolve_ranks(shape)
-    observe = stamped(on_iteration, 0)
-    begun, initial = begin(engine, aggregator, initial, observe)
+    begun = begin(engine, aggregator, initial, stamped(on_iteration, 0))
+    pure = engine.whole(POSTERIORS)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
     end = solution.state
     fitted = finish(engine, end, aggregator, loop, on_iteration)
     stopped = joined_stops(begun, {"pass": solution.stopped}, fitted.stopped)
-    return LoopResult(
-        replace(fitted, stopped=stopped),
-        passes=end.number,
-        ranks=ranks,
-        initial=initial,
-    )
+    return LoopResult(replace(fitted, stopped=stopped), end.number, ranks, pure)
 
 
 def begin(
@@ -124,22 +119,15 @@ def begin(
     starter: Aggregator,
     initial: Floats | None = None,
     on_iteration: OnIteration = ignore_iteration,
-) -> tuple[Mapping[str, str], Floats | None]:
-    """Make the first slice: the pure result, one class per item.
-
-    Return why the fit of that stopped, and its posteriors if they are in memory.
-    """
-    if isinstance(engine, MemoryEngine) and not isinstance(engine.votes, SparseVotes):
-        raise TypeError("the loop completes sparse answers, not a full label matrix")
+) -> Mapping[str, str]:
+    """Make the first slice: the pure result, one class per item; return why its fit stopped."""
     stopped: Mapping[str, str] = {}
     if initial is None:
         stopped = solved(starter, engine, on_iteration).stopped
-    if not isinstance(engine, MemoryEngine):
-        engine.sweep(FirstSlice())
-        return stopped, None
-    initial = engine.whole(POSTERIORS) if initial is None else initial
-    engine.arrays[SLICE] = harden(initial, engine.labels.gold)
-    return stopped, initial
+    elif isinstance(engine, MemoryEngine):
+        engine.arrays[POSTERIORS] = initial
+    engine.sweep(FirstSlice())
+    return stopped
 
 
 def passes(
@@ -195,8 +183,7 @@ def finish(
         here = MemoryEngine(labels, {SLICE: engine.whole(SLICE)})
         fitted = judge(here, observe)
     else:
-        if after.completion is None:
-            raise ValueError("nothing is completed before the first pass")
+        assert after.completion is not None
         shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
         completed = completed_matrix(
             after.completion, shape, max_cells=loop.max_cells, gold=labels.gold

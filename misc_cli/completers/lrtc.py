@@ -114,7 +114,10 @@ class LowRankPlusSparse:
     def class_gram(self, low_rank_on_fibres: Floats) -> Floats:
         """Return Σ_{w, i} X[w, i, c] · X[w, i, d], (n_classes, n_classes)."""
         near, far = self.near, self.far
-        gram = _own_gram(near) + _own_gram(far)
+        gram: Floats = np.zeros((len(self.corrections), len(self.corrections)))
+        for part in (near, far):
+            weighted = part.columns @ (part.rows.T @ part.rows)
+            gram += np.einsum("mcr,mdr->cd", weighted, part.columns, optimize=True)
         across = np.einsum("icr,iq->crq", near.columns, far.rows, optimize=True)
         back = np.einsum("wr,wdq->drq", near.rows, far.columns, optimize=True)
         cross = np.einsum("crq,drq->cd", across, back, optimize=True)
@@ -122,13 +125,6 @@ class LowRankPlusSparse:
         gram += cross + cross.T
         gram += corrected @ corrected.T - low_rank_on_fibres @ low_rank_on_fibres.T
         return gram
-
-
-def _own_gram(part: LowRank) -> Floats:
-    """Return the class Gram matrix of one low-rank part, (n_classes, n_classes)."""
-    weighted = part.columns @ (part.rows.T @ part.rows)
-    gram: Floats = np.einsum("mcr,mdr->cd", weighted, part.columns, optimize=True)
-    return gram
 
 
 @dataclass(frozen=True)
@@ -274,8 +270,8 @@ def bytes_needed(shape: tuple[int, int, int], n_votes: int) -> int:
 
 def leading_spectrum(
     unfolding: ModeUnfolding,
-    threshold: float,
     start: Floats,
+    threshold: float,
     generator: np.random.Generator,
     tol: float,
 ) -> Spectrum:
@@ -372,18 +368,12 @@ def complete_observed(
     fibres, targets = on_fibres(observed)
     scale = max(float(np.square(targets).sum()), np.finfo(np.float64).tiny)
 
-    def spectra_of(state: Point) -> list[Spectrum]:
-        """Return the singular values of X above the threshold, by workers and by items."""
-        tol = 0.1 * max(tolerance, 1e-10, min(state.change, 1e-2))
-        sides = zip(state.x.unfoldings(), state.guesses, strict=True)
-        return [
-            leading_spectrum(unfolding, state.threshold, guess, generator, tol)
-            for unfolding, guess in sides
-        ]
-
     def step(state: Point) -> Step[Point]:
         """Compute M_n from X (eq. 13), then X from the M_n (eq. 14)."""
-        x, threshold, spectra = state.x, state.threshold, spectra_of(state)
+        x, threshold = state.x, state.threshold
+        tol = 0.1 * max(tolerance, 1e-10, min(state.change, 1e-2))
+        sides = zip(x.unfoldings(), state.guesses, strict=True)
+        spectra = [leading_spectrum(*side, threshold, generator, tol) for side in sides]
         squares, rotation = np.linalg.eigh(x.class_gram(state.filled))
         class_values = np.sqrt(np.maximum(squares, 0.0))
         # α_3 M_3 is X times this map, (n_classes, n_classes)
@@ -391,9 +381,9 @@ def complete_observed(
         parts = []
         for spectrum, weight, part in zip(spectra, alpha[:2], (x.near, x.far), strict=True):
             # α_n M_n: every singular value less the threshold, those below it dropped
-            kept = spectrum.above(threshold)
-            factors = weight * _shrunk(spectrum.values[:kept], threshold)
-            own = LowRank(spectrum.vectors[:, :kept] * factors, spectrum.image[:, :, :kept])
+            top = spectrum.above(threshold)
+            factors = weight * _shrunk(spectrum.values[:top], threshold)
+            own = LowRank(spectrum.vectors[:, :top] * factors, spectrum.image[:, :, :top])
             mapped = np.einsum("dc,mcr->mdr", class_map, part.columns, optimize=True)
             parts.append(own.plus(LowRank(part.rows, mapped), DROP * threshold))
         smoothed = LowRankPlusSparse(parts[0], parts[1], class_map @ x.corrections, fibres)
@@ -402,7 +392,14 @@ def complete_observed(
         # Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²) at the new M_n, from singular values alone
         values = [*(spectrum.values for spectrum in spectra), class_values]
         total = float(squares.sum())
-        objective = float(alpha @ [_envelope(each, threshold, total) for each in values])
+        kept = [each[each > threshold] for each in values]
+        # ‖M‖_* + rho/2 ‖X − M‖² of each, given ‖X‖² = total
+        below = [max(total - float(np.square(each).sum()), 0.0) / threshold for each in kept]
+        envelopes = [
+            float((each - threshold).sum()) + 0.5 * (rest + len(each) * threshold)
+            for each, rest in zip(kept, below, strict=True)
+        ]
+        objective = float(alpha @ envelopes)
         change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
         lower = change < LOOSE * tolerance and threshold > target
         updated = Point(
@@ -447,11 +444,3 @@ def _shrunk(values: Floats, threshold: float) -> Floats:
     """Return max(σ − 1/rho, 0) / σ."""
     shrunk: Floats = np.maximum(values - threshold, 0.0) / np.maximum(values, threshold)
     return shrunk
-
-
-def _envelope(values: Floats, threshold: float, total: float) -> float:
-    """Return ‖M‖_* + rho/2 ‖X − M‖², given ‖X‖² = `total` and the singular values of X."""
-    kept = values[values > threshold]
-    below = max(total - float(np.square(kept).sum()), 0.0)
-    norm = float((kept - threshold).sum())
-    return norm + 0.5 * (below / threshold + len(kept) * threshold)

@@ -134,18 +134,6 @@ class TimesTable:
         return {self.name: unfolded(block, rows, self.table)}, 0
 
 
-def _slice_product(block: Block, rows: RowArrays) -> UnfoldedSums:
-    """Return T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
-    of_slice = rows[SLICE]
-    return UnfoldedSums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
-
-
-def _slice_gram(block: Block, rows: RowArrays) -> Floats:
-    """Return Sᵀ S, (n_classes, n_classes)."""
-    gram: Floats = rows[SLICE].T @ rows[SLICE]
-    return gram
-
-
 def _votes_gram(block: Block, rows: RowArrays) -> Floats:
     """Return A_(2)ᵀ A_(2), dense: the number of items that have both answers. For few columns."""
     return np.asarray((block.matrix.T @ block.matrix).toarray())
@@ -183,8 +171,10 @@ class Unfolding:
     def n_columns(self) -> int:
         return self.shape[0] * self.shape[2]
 
-    def slice_gram(self) -> Floats:
-        return self.engine.sweep(SumOver(_slice_gram))
+    def times_slice(self) -> Floats:
+        """Return T_(2)ᵀ S, (n_columns, n_classes); the last n_classes rows are Sᵀ S."""
+        n_classes = self.shape[2]
+        return self.gram_times(np.eye(self.n_columns, n_classes, n_classes - self.n_columns))
 
     def class_basis(self, rank: int, slice_gram: Floats) -> Floats:
         """Return the leading left singular vectors of T_(3), (n_classes, rank)."""
@@ -199,18 +189,17 @@ class Unfolding:
         """Return T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
         return self.engine.sweep(SumOver(partial(_gram_product, table=table))).columns
 
-    def projected_basis(self, rank: int, seed: int) -> Floats:
+    def projected_basis(self, rank: int, with_slice: Floats, seed: int) -> Floats:
         """Return T_(2)ᵀ U, (n_columns, rank), U the leading left singular vectors of T_(2).
 
         That is V σ, so only the Gram matrix of the columns is needed. It is formed if it is tiny;
-        otherwise Lanczos, from a seeded vector, only multiplies by it.
+        otherwise Lanczos, from a seeded vector, only multiplies by it. with_slice is T_(2)ᵀ S.
         """
         side, n_items = self.n_columns, self.shape[1]
         if self.in_memory is not None and n_items <= min(FEW_ITEMS, side // LONG_SIDE):
             return self._from_items(self.in_memory, rank)
         if side <= max(TINY_SIDE, 2 * rank):
             of_votes = self._once("column gram", lambda: self.engine.sweep(SumOver(_votes_gram)))
-            with_slice = self.engine.sweep(SumOver(_slice_product)).columns
             gram = np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
             values, vectors = leading_eigenvectors(gram, rank)
         else:
@@ -304,7 +293,8 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> FactorC
     ranks = method.resolve_ranks(tensor.shape)
     initial_rank = method.initial_rank or max(ranks)
     check_initial_rank(initial_rank, ranks, tensor.shape)
-    slice_gram = tensor.slice_gram()
+    with_slice = tensor.times_slice()
+    slice_gram = with_slice[-tensor.shape[2] :]
     squared_norm = tensor.engine.n_votes + float(np.trace(slice_gram))  # every vote is a one
 
     def step(state: HooiState) -> Step[HooiState]:
@@ -316,7 +306,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> FactorC
     # Algorithm 1: the truncated HOSVD, of the modes that the first sweep reads
     n_workers, n_items, n_classes = tensor.shape
     rank_of_items = min(initial_rank, n_items, tensor.n_columns)
-    projected = tensor.projected_basis(rank_of_items, method.seed)
+    projected = tensor.projected_basis(rank_of_items, with_slice, method.seed)
     nothing = np.zeros((0, 0))
     start = HooiState(
         workers=nothing,

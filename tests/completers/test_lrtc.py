@@ -106,7 +106,7 @@ def test_spectrum_is_that_of_a_dense_svd(threshold: float, warm: int) -> None:
     for unfolding, seen in zip(x.unfoldings(), (dense, dense.transpose(1, 0, 2)), strict=True):
         flat = seen.reshape(len(seen), -1)
         start = generator.standard_normal((len(seen), warm))
-        found = leading_spectrum(unfolding, threshold, start, generator, 1e-14)
+        found = leading_spectrum(unfolding, start, threshold, generator, 1e-14)
         left, values, right = np.linalg.svd(flat, full_matrices=False)
         kept = found.above(threshold)
         assert kept == (values > threshold).sum()
