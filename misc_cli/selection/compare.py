@@ -5,11 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, Iteration, OnIteration, ignore_iteration
@@ -24,6 +22,7 @@ from misc_cli.selection.scoring import lead, standard_error
 from misc_cli.selection.worker_pool import NEVER, check, run_all, warn_of_time
 
 NULL = "null"
+SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -122,49 +121,6 @@ class Comparison:
     values: Floats
     measure: str
 
-    @cached_property
-    def ranks(self) -> Floats:
-        """Average rank of each method over the datasets, 1 is best, (n_methods,).
-
-        NaN for a method that does not apply everywhere: it takes part in no ranking.
-        """
-        from scipy.stats import rankdata  # half a second, and a leaderboard needs none of it
-
-        found = np.full(len(self.methods), np.nan)
-        whole = np.isfinite(self.values).all(axis=1)
-        better = self.values[whole] if self.measure == "error" else -self.values[whole]
-        found[whole] = rankdata(better, axis=0).mean(axis=1)
-        return found
-
-    @cached_property
-    def means(self) -> Floats:
-        return np.asarray(self.values.mean(axis=1))
-
-    @cached_property
-    def best(self) -> int:
-        """The method with the best average rank; of several the one with the better mean."""
-        sign = 1.0 if self.measure == "error" else -1.0
-        return int(np.lexsort((sign * self.means, self.ranks))[0])
-
-    @cached_property
-    def p_values(self) -> Floats:
-        """Nemenyi's test of each method against the best one by average ranks, (n_methods,).
-
-        Two ranks differ if they are further apart than the range of as many equal methods would be
-        (Demšar 2006, Journal of Machine Learning Research 7, sec. 3.2.2).
-        """
-        from scipy.stats import studentized_range
-
-        n_methods = int(np.isfinite(self.ranks).sum())
-        spread = np.sqrt(n_methods * (n_methods + 1) / (12.0 * len(self.datasets)))
-        ranges = (self.ranks - self.ranks[self.best]) / spread
-        return np.asarray(studentized_range.sf(ranges, n_methods, np.inf))
-
-    def among_best(self, level: float = 0.05) -> npt.NDArray[np.bool_]:
-        """Tell for each method if nothing shows it to be worse than the best, (n_methods,)."""
-        found: npt.NDArray[np.bool_] = self.p_values >= level
-        return found
-
     def cells(self) -> dict[tuple[str, str], float]:
         """Return the values by the names of method and dataset."""
         return {
@@ -174,15 +130,34 @@ class Comparison:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Return a row for each method, best rank first: datasets, mean, rank, p, among_best."""
-        order = np.lexsort((np.arange(len(self.methods)), self.ranks))
+        """Return a row for each method, best rank first: datasets, mean, rank, p, among_best.
+
+        A rank is the average over the datasets, 1 is best; a method that does not apply everywhere
+        has none. p is Nemenyi's test against the best one (of several the one with the better
+        mean): two ranks differ if they are further apart than the range of as many equal methods
+        would be (Demšar 2006, Journal of Machine Learning Research 7, sec. 3.2.2). Nothing shows
+        those that are `among_best` to be worse than it.
+        """
+        from scipy.stats import rankdata, studentized_range  # half a second
+
+        better = self.values if self.measure == "error" else -self.values
+        whole = np.isfinite(self.values).all(axis=1)
+        ranks = np.full(len(self.methods), np.nan)
+        ranks[whole] = rankdata(better[whole], axis=0).mean(axis=1)
+        best = np.lexsort((better.mean(axis=1), ranks))[0]
+        n_methods = int(whole.sum())
+        spread = np.sqrt(n_methods * (n_methods + 1) / (12.0 * len(self.datasets)))
+        p_values = np.asarray(
+            studentized_range.sf((ranks - ranks[best]) / spread, n_methods, np.inf)
+        )
+        order = np.lexsort((np.arange(len(self.methods)), ranks))
         return {
             "method": [self.methods[at] for at in order],
             **dict(zip(self.datasets, self.values[order].T, strict=True)),
-            "mean": self.means[order],
-            "rank": self.ranks[order],
-            "p": self.p_values[order],
-            "among_best": self.among_best()[order],
+            "mean": self.values.mean(axis=1)[order],
+            "rank": ranks[order],
+            "p": p_values[order],
+            "among_best": (p_values >= SIGNIFICANCE)[order],
         }
 
 

@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 
 from misc_cli import registry
 from misc_cli.aggregators.methods import MinimaxEntropy, OrdinalMinimaxEntropy
-from misc_cli.aggregators.minimax import steps as minimax_steps
+from misc_cli.aggregators.minimax import fit as minimax_fit
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
     Free,
@@ -231,7 +231,7 @@ def test_teams_of_workers_and_parts_of_items_do_not_matter(
 ) -> None:
     labels = simulated(n_workers=9, n_items=60, n_classes=4)
     whole = method(max_iter=4, tol=0)(labels)
-    monkeypatch.setattr(minimax_steps, "PART", 300)
+    monkeypatch.setattr(minimax_fit, "PART", 300)
     in_parts = method(max_iter=4, tol=0)(labels)
     np.testing.assert_allclose(in_parts.posteriors, whole.posteriors, atol=1e-10)
     np.testing.assert_allclose(in_parts.confusions, whole.confusions, atol=1e-10)
@@ -245,7 +245,7 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
     """A curvature for each of 30 · 20 worker slots would be 240 thousand numbers, times copies."""
     n_classes, part = 20, 1 << 14
     labels = simulated(n_workers=30, n_items=60, n_classes=n_classes)
-    monkeypatch.setattr(minimax_steps, "PART", part)
+    monkeypatch.setattr(minimax_fit, "PART", part)
     structure = Ordinal(n_classes) if method.needs_order else Free(n_classes)
     parameters = structure.zeros(labels.n_items + 3 * labels.n_workers).size
     tracemalloc.start()

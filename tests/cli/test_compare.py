@@ -155,17 +155,19 @@ def test_methods_are_told_apart_by_their_average_ranks() -> None:
     shifts = [np.roll(np.arange(4.0), -at) for at in range(4)]
     near = np.stack([*shifts, *shifts, *[np.arange(4.0)] * 6], axis=1)
     found = Comparison(("a", "b", "c", "d"), tuple(map(str, range(14))), near, "error")
-    gaps = found.ranks - found.ranks.min()
-    assert ((gaps > 1.25) == (found.p_values < 0.05)).all()
-    assert found.among_best().any()
-    assert not found.among_best().all()
+    columns = found.columns()
+    gaps = columns["rank"] - columns["rank"].min()
+    assert ((gaps > 1.25) == (columns["p"] < 0.05)).all()
+    assert columns["among_best"].any()
+    assert not columns["among_best"].all()
     tied = Comparison(("a", "b", "c"), ("x",), np.array([[3.0], [1.0], [3.0]]), "error")
-    assert tied.ranks.tolist() == [2.5, 1.0, 2.5]
+    assert tied.columns()["rank"].tolist() == [1.0, 2.5, 2.5]
     values = np.array([[1.0, 2.0], [2.0, 3.0], [np.nan, 1.0]])
     found = Comparison(("a", "b", "c"), ("x", "y"), values, "error")
-    assert found.ranks[:2].tolist() == [1.0, 2.0]
-    assert np.isnan(found.ranks[2])
-    assert found.columns()["method"] == ["a", "b", "c"]
+    columns = found.columns()
+    assert columns["rank"][:2].tolist() == [1.0, 2.0]
+    assert np.isnan(columns["rank"][2])
+    assert columns["method"] == ["a", "b", "c"]
 
 
 def test_an_unknown_method_is_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
