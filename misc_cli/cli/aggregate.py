@@ -41,8 +41,8 @@ OUTPUT = options.table(
         "--anonymize-workers": options.ANONYMIZE,
         "--diagnostics FILE": "One JSON object per iteration [default: beside the output, if that "
         "is a file].",
-        "--changes FILE": "What changed since the labels (and --workers) that this run replaces: "
-        "items flipped, new and gone, workers that fell and rose.",
+        "--changes FILE": "What changed since the labels that this run replaces: items flipped, "
+        "new and gone.",
         "--metrics FILE": "The run in numbers in Prometheus' text format, for its node exporter "
         "to collect.",
         "--each-question": "Every question of the files; its name goes before the suffix, "

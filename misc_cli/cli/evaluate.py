@@ -92,15 +92,9 @@ misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
 """
 DIFF_OPTIONS = [
     *options.table(
-        "Input",
-        {"--workers OLD NEW": "Also compare workers, two files of misc aggregate --workers."},
-        workers={"nargs": 2},
-    ),
-    *options.table(
         "Output",
         {
-            "--changes FILE": "Every change as a row: flipped, new and gone items; workers that "
-            "fell and rose.",
+            "--changes FILE": "Every change as a row: flipped, new and gone items.",
             "--json": "Counts, as JSON.",
             "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC "
             f"one of {', '.join(CHANGES)}. Repeatable.",
@@ -113,38 +107,32 @@ DIFF_OPTIONS = [
 def diff(
     old: str,
     new: str,
-    workers: tuple[str, str] | None,
     changes: str | None,
     json: bool,
     fail_if: Sequence[str],
 ) -> None:
     """Compare two files of labels, OLD and NEW (item,label and, where there is one, confidence).
 
-    An item is flipped if it is in both and its label is another. A worker fell if the interval of
-    its accuracy (95 %) now lies below the old one, and rose if it lies above.
+    An item is flipped if it is in both and its label is another.
     """
     from misc_cli.cli.console import Console
     from misc_cli.quality.changes import compare
     from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.writers.output_paths import check_writable, output_file
-    from misc_cli.writers.read_back import read_labels, read_workers
+    from misc_cli.writers.read_back import read_labels
 
     gates = [parse_gate(text) for text in fail_if]
     for gate in gates:
         if gate.metric not in CHANGES:
             raise ConfigError(f"--fail-if {gate.text}: a comparison knows {', '.join(CHANGES)}")
-        if gate.metric == "worker-drop" and workers is None:
-            raise ConfigError("--fail-if worker-drop needs --workers OLD NEW")
     if changes == "-":
         raise ConfigError("--changes -: stdout is for the summary; name a file")
-    inputs = [old, new, *(workers or ())]
-    check_stdin_once(inputs)
+    check_stdin_once([old, new])
     place = None if changes is None else output_file(changes)
-    check_writable([] if place is None else [place], inputs, stdout=True)
+    check_writable([] if place is None else [place], [old, new], stdout=True)
     console = Console()
     with console.watching():
-        known = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
-        found = compare(read_labels(old), read_labels(new), known)
+        found = compare(read_labels(old), read_labels(new))
     tables.deliver(list(_changed(found)), None, found.counts, as_json=json)
     n_flipped = found.counts["items"]["flipped"]
     if n_flipped > SHOWN and not json:
@@ -157,10 +145,8 @@ def diff(
 
 
 def _changed(found: Changes) -> Iterator[Table]:
-    """Yield counts of items and workers, and the first items that flipped."""
-    for what, counts in found.counts.items():
-        if counts is not None:
-            yield Table(what.capitalize(), rows=facts_of(counts))
+    """Yield counts of items, and the first that flipped."""
+    yield Table("Items", rows=facts_of(found.counts["items"]))
     rows = found.rows.slice(0, min(SHOWN, found.counts["items"]["flipped"])).to_pylist()
     if rows:
         cells = [(row["item"], row["old_label"], row["new_label"]) for row in rows]

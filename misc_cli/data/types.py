@@ -104,21 +104,6 @@ class LabelTable:
 
 
 @dataclass(frozen=True)
-class WorkerTable:
-    """A workers file as written: names and columns of numbers, (n_workers,) each.
-
-    low, high  interval of the accuracy, if the file has one
-    """
-
-    workers: Names
-    answers: Floats
-    accuracy: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    name: str = ""
-
-
-@dataclass(frozen=True)
 class Labels:
     """Encoded answers: the votes and the names behind their codes.
 

@@ -130,8 +130,6 @@ class OutputSet:
             raise ConfigError(
                 f"{flags[0]} compares with the labels that -o replaces; name a file with -o"
             )
-        if "workers" not in self.places and any(gate.metric == "worker-drop" for gate in gates):
-            raise ConfigError("--fail-if worker-drop compares with the file of --workers; name one")
         return bool(flags)
 
     def assign(self, runs: Sequence[QuestionRun]) -> None:
@@ -289,9 +287,9 @@ class OutputSet:
 
 def compared(outcome: RunResult, places: Mapping[str, Path]) -> Changes:
     """Compare a run with the tables that it is about to replace; without any, every item is new."""
-    from misc_cli.data.types import LabelTable, WorkerTable
+    from misc_cli.data.types import LabelTable
     from misc_cli.quality.changes import compare
-    from misc_cli.writers.read_back import read_labels, read_workers
+    from misc_cli.writers.read_back import read_labels
 
     columns = label_columns(outcome)
     names, confidence = columns["label"].dictionary_decode(), columns["confidence"]
@@ -299,11 +297,4 @@ def compared(outcome: RunResult, places: Mapping[str, Path]) -> Changes:
     labels = LabelTable(now.items[:0], now.labels[:0], confidence[:0])
     if places["labels"].is_file():
         labels = read_labels(str(places["labels"]))
-    tables = None
-    if "workers" in places:
-        own = worker_columns(outcome)
-        interval = (own["accuracy_low"], own["accuracy_high"])
-        known = WorkerTable(own["worker"], own["answers"].astype(float), own["accuracy"], *interval)
-        there = places["workers"].is_file()
-        tables = (read_workers(str(places["workers"])) if there else known, known)
-    return compare(labels, now, tables)
+    return compare(labels, now)

@@ -1,4 +1,4 @@
-"""Compare the labels and workers of two runs: items new, gone or flipped, workers who changed."""
+"""Compare the labels of two runs: items new, gone or flipped."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.encode import distinct, trimmed
-from misc_cli.data.types import Floats, LabelTable, WorkerTable
-from misc_cli.quality.evaluation import wilson
+from misc_cli.data.types import LabelTable
 
 # The columns of a file of changes; what does not apply to a row is empty.
-TEXTS = ("change", "item", "worker", "old_label", "new_label")
-NUMBERS = ("old_confidence", "new_confidence", "old_accuracy", "new_accuracy")
+TEXTS = ("change", "item", "old_label", "new_label")
+NUMBERS = ("old_confidence", "new_confidence")
 SCHEMA = pa.schema(
     [*((name, pa.string()) for name in TEXTS), *((name, pa.float64()) for name in NUMBERS)]
 )
@@ -24,10 +23,10 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes of items and, where both runs have a worker table, of workers.
+    """Changes of items.
 
-    rows    one per change, by SCHEMA: items flipped, new and gone, by name; workers fell and rose
-    counts  of items and of workers (None without their tables), as JSON shows them
+    rows    one per change, by SCHEMA: items flipped, new and gone, by name
+    counts  of items, as JSON shows them
     """
 
     rows: pa.Table
@@ -36,10 +35,9 @@ class Changes:
     @property
     def figures(self) -> dict[str, float | int]:
         """Return the figures that --fail-if knows, by name."""
-        items, workers = self.counts["items"], self.counts["workers"]
-        figures = {"flips": items["flips_percent"]}
-        figures |= {"new-items": items["appeared"], "gone-items": items["gone"]}
-        return figures if workers is None else {**figures, "worker-drop": workers["drop_percent"]}
+        counts = self.counts["items"]
+        figures = {"flips": "flips_percent", "new-items": "appeared", "gone-items": "gone"}
+        return {figure: counts[name] for figure, name in figures.items()}
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -51,10 +49,8 @@ class Changes:
         }
 
 
-def compare(
-    old: LabelTable, new: LabelTable, workers: tuple[WorkerTable, WorkerTable] | None = None
-) -> Changes:
-    """Compare `new` with `old`; `workers` are the old worker table and the new one."""
+def compare(old: LabelTable, new: LabelTable) -> Changes:
+    """Compare `new` with `old`."""
     before, after = _sorted(old), _sorted(new)
     where = pc.index_in(after["item"], before["item"])
     then, now = before.take(where.drop_null()), after.filter(pc.is_valid(where))
@@ -66,65 +62,21 @@ def compare(
         "gone": _side("old", before.filter(left)),
     }
     sizes = {change: len(columns["item"]) for change, columns in rows.items()}
-    counts: dict[str, Any] = {
-        "items": {
-            "old": len(before),
-            "new": len(after),
-            "both": len(now),
-            "appeared": sizes["new"],
-            "gone": sizes["gone"],
-            "flipped": sizes["flipped"],
-            "flips_percent": round(100.0 * sizes["flipped"] / max(len(now), 1), 6),
-        },
-        "workers": None,
+    counts = {
+        "old": len(before),
+        "new": len(after),
+        "both": len(now),
+        "appeared": sizes["new"],
+        "gone": sizes["gone"],
+        "flipped": sizes["flipped"],
+        "flips_percent": round(100.0 * sizes["flipped"] / max(len(now), 1), 6),
     }
-    if workers is not None:
-        own, counts["workers"] = _compare_workers(*workers)
-        rows |= own
     tables = [
-        pa.table({"change": pa.repeat(change, len(next(iter(columns.values())))), **columns})
+        pa.table({"change": pa.repeat(change, sizes[change]), **columns})
         for change, columns in rows.items()
     ]
     whole = pa.concat_tables([SCHEMA.empty_table(), *tables], promote_options="default")
-    return Changes(whole, counts)
-
-
-def _compare_workers(
-    old: WorkerTable, new: WorkerTable
-) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Return rows of workers in both tables whose intervals of accuracy do not meet, and counts."""
-    where = pc.index_in(new.workers, old.workers)
-    known = pc.is_valid(where).to_numpy(zero_copy_only=False)
-    at = where.drop_null().to_numpy()
-    low_then, high_then = (bound[at] for bound in _interval(old))
-    low_now, high_now = (bound[known] for bound in _interval(new))
-    names, then, now = new.workers.filter(pa.array(known)), old.accuracy[at], new.accuracy[known]
-    changed = {"fell": high_now < low_then, "rose": low_now > high_then}
-    rows = {
-        change: {
-            "worker": names.filter(pa.array(mask)),
-            "old_accuracy": then[mask],
-            "new_accuracy": now[mask],
-        }
-        for change, mask in changed.items()
-    }
-    n_both, n_fell = len(at), int(changed["fell"].sum())
-    counts = {
-        "both": n_both,
-        "appeared": len(known) - n_both,
-        "gone": len(old.workers) - n_both,
-        "fell": n_fell,
-        "rose": int(changed["rose"].sum()),
-        "drop_percent": round(100.0 * n_fell / max(n_both, 1), 6),
-    }
-    return rows, counts
-
-
-def _interval(table: WorkerTable) -> tuple[Floats, Floats]:
-    """Return the table's 95 % interval of each accuracy; Wilson's if it has none."""
-    if table.low is not None and table.high is not None:
-        return table.low, table.high
-    return wilson(table.accuracy, np.maximum(table.answers, 1.0))
+    return Changes(whole, {"items": counts})
 
 
 def _side(which: str, table: pa.Table) -> dict[str, Any]:

@@ -50,13 +50,12 @@ METRICS: dict[str, str] = {
     "flips": "% of items in the labels that -o replaces whose label is now another",
     "new-items": "items that those labels do not have",
     "gone-items": "items that only those labels have",
-    "worker-drop": "% of workers whose accuracy interval lies below that of the last --workers",
 }
 
 # Those that compare with the files that this run replaces.
-CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
+CHANGES = ("flips", "new-items", "gone-items")
 YES_OR_NO = ("converged", "cut-short")
-PERCENTAGES = ("error", "density", "overruled", "flips", "worker-drop")
+PERCENTAGES = ("error", "density", "overruled", "flips")
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,

@@ -36,12 +36,10 @@ def test_changes_of_the_second_night_are_those_that_diff_finds(
     labels = (tmp_path / "labels.csv").read_text()
     assert {line.split(",")[0] for line in first[1:]} == {"new"}  # nothing earlier: all is new
     (tmp_path / "old.csv").write_text(labels)
-    (tmp_path / "old_workers.csv").write_bytes((tmp_path / "workers.csv").read_bytes())
-    gates = ["--fail-if", "flips>50%", "--fail-if", "worker-drop>20%"]
+    gates = ["--fail-if", "flips>50%"]
     assert aggregate(nights[1], tmp_path, "--changes", str(changes), *gates) == 0
     capfd.readouterr()
     words = ["diff", str(tmp_path / "old.csv"), str(tmp_path / "labels.csv")]
-    words += ["--workers", str(tmp_path / "old_workers.csv"), str(tmp_path / "workers.csv")]
     again = tmp_path / "again.csv"
     assert run([*words, "--json", "--changes", str(again)]) == 0
     found = json.loads(capfd.readouterr().out)
@@ -70,7 +68,6 @@ def test_a_gate_on_changes_keeps_what_is_there(nights: tuple[Path, Path], tmp_pa
     [
         (["--fail-if", "flips>2%"], "name a file with -o"),
         (["--changes", "changes.csv"], "name a file with -o"),
-        (["-o", "labels.csv", "--fail-if", "worker-drop>1%"], "--workers"),
     ],
 )
 def test_what_cannot_be_compared_is_said_before_the_work(

@@ -95,7 +95,7 @@ def test_topics_are_explained() -> None:
     assert "three standard errors" in shown("help", "auto")
     assert "-p quotes-span-lines=yes" in shown("help", "reading")
     assert "--scheduler" in shown("help", "engines")
-    assert "worker-drop" in shown("help", "gates")
+    assert "new-items" in shown("help", "gates")
 
 
 @pytest.mark.parametrize(
