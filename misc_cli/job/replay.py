@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 STDIN = "<stdin>"
 HIDDEN = "***"  # in the place of an address's secret
-# Outputs that have nothing to do with a run's labels, what is only said about them, and the state:
-# a first night starts from nothing, and a later one is not repeated.
-LABELS_ONLY: dict[str, Any] = {
-    **dict.fromkeys(("workers", "changes", "metrics", "report", "rejects", "diagnostics"), None),
-    **{"fail_if": (), "keep_rejected": None, "publish_anyway": False},
-    **{"anonymize_workers": False, "title": None},
-    **{"state": None, "accept": (), "rechoose": None, "keep_settled": False, "settled": None},
-}
+# What a repetition takes of the request: neither other outputs, nor gates, nor the state, which a
+# first night has not; a later one is not repeated.
+TAKEN = (
+    *("settings", "gold", "truth", "each_question", "output", "probabilities", "item_details"),
+    *("reading", "engine", "spill", "scheduler"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,11 @@ class RecordedRun:
     def read(cls, path: str) -> RecordedRun:
         """Read a run.json; its request loses every output but the labels."""
         content = read_record(path)
-        request = replace(request_of(content, path), **LABELS_ONLY)
+        asked = request_of(content, path)
         names = [source["name"] for one in questions_of(content) for source in one["inputs"]]
-        if request.each_question:
-            names = list(dict.fromkeys(names))
-        return cls(path, content, replace(request, sources=tuple(names)))
+        names = list(dict.fromkeys(names)) if asked.each_question else names
+        taken = {name: getattr(asked, name) for name in TAKEN}
+        return cls(path, content, AggregateRequest(tuple(names), **taken))
 
     @property
     def questions(self) -> list[str]:

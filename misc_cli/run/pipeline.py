@@ -111,15 +111,7 @@ def run(
         with watch.stage("fit"):
             in_time = methods
             if settings.time_budget is not None:
-                elapsed = time.monotonic() - watch.began
-                left = max(settings.time_budget - elapsed, 0.0)
-                if not left:
-                    warnings.warn(
-                        f"reading alone took {elapsed:.1f} s, more than --time-budget "
-                        "allows: the quickest method is used, and nothing is judged",
-                        MiscWarning,
-                        stacklevel=2,
-                    )
+                left = max(settings.time_budget - (time.monotonic() - watch.began), 0.0)
                 in_time = replace(methods, settings=replace(settings, time_budget=left))
             found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
             if found.engine is not engine:  # bring the posteriors to the one with all answers
@@ -217,7 +209,20 @@ def fit(
         found = _chosen(engine, methods, on_iteration, lighten, incumbent)
         if found is not None:
             return found
-        methods = _by_rule_of_thumb(engine, methods)
+        from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
+
+        few = engine.n_votes < MIN_ANSWERS
+        why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
+        rank = next((one for one in RANK_OPTIONS if one in methods.resolved["completer"]), "passes")
+        told = f"{why} cannot choose {flag(rank)}: the rule of thumb does; give it to set it"
+        warnings.warn(told, MiscWarning, stacklevel=2)
+        baseline = registry.create("aggregator", BASELINE, methods.settings.preset)
+        methods = replace(
+            methods,
+            names={"aggregator": BASELINE, **methods.names},
+            aggregator=methods.aggregator or baseline,
+            loop={"strength": LEAST_STRENGTH, **methods.loop},
+        )
     found = fit_named(behind(engine), methods, on_iteration)
     return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
 
@@ -326,7 +331,7 @@ def _chosen(
     settings, preset, seed = methods.settings, methods.settings.preset, methods.settings.seed
     insist = settings.completer not in (None, NO_COMPLETER, AUTO)
     local = isinstance(engine, MemoryEngine)
-    start = _first_aggregator(methods)
+    start = methods.aggregator or registry.create("aggregator", BASELINE, preset)
     completed: list[Method] = []
     if engine.n_votes >= MIN_ANSWERS if insist else methods.completer is not None and local:
         completed = candidates.completions(
@@ -366,32 +371,6 @@ def _chosen(
         why = _completion_in_words(found, methods)
         found = replace(found, selection={**found.selection, "why": why})
     return found
-
-
-def _first_aggregator(methods: Methods) -> Aggregator:
-    """Return the method of the first slice: the aggregator, or the baseline if none is named."""
-    found: Aggregator | None = methods.aggregator
-    if found is None:
-        found = registry.create("aggregator", BASELINE, methods.settings.preset)
-    return found
-
-
-def _by_rule_of_thumb(engine: Engine, methods: Methods) -> Methods:
-    """Return the methods with a rank for a completer that was asked for, by its rule of thumb."""
-    from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
-
-    few = engine.n_votes < MIN_ANSWERS
-    why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
-    ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
-    rank = flag(next(ranks, "passes"))
-    instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
-    warnings.warn(instead, MiscWarning, stacklevel=3)
-    return replace(
-        methods,
-        names={"aggregator": BASELINE, **methods.names},
-        aggregator=_first_aggregator(methods),
-        loop={"strength": LEAST_STRENGTH, **methods.loop},
-    )
 
 
 def _completion_in_words(found: FitResult, methods: Methods) -> str:

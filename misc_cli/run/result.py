@@ -160,33 +160,18 @@ MOST_CONFUSED = 50
 LEAST_GAIN = 5e-7
 
 
-# Rows for the details: how many answers an item has and the share of their pairs that agree, (…, 2)
-BALLOTS = "ballots"
-# and how many of each class, (…, n_classes), unless there are so many that no table has them.
+# Rows for the details of items: how many answers say each class, (…, n_classes).
 TOTALS = "class totals"
 
 
-@dataclass(frozen=True)
 class CountVotes:
     """Counts the answers of items, for `LabelColumns` with details."""
 
-    by_class: bool
-
     needs: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
+    writes: ClassVar[tuple[str, ...]] = (TOTALS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        totals = block.class_totals()
-        answers = totals.sum(axis=1)
-        pairs = answers * (answers - 1.0)
-        agreement = np.full(len(answers), np.nan)
-        same = (totals**2).sum(axis=1) - answers
-        np.divide(same, pairs, out=agreement, where=pairs > 0)
-        made = {BALLOTS: np.column_stack([answers, agreement])}
-        return {**made, TOTALS: totals} if self.by_class else made, 0
+        return {TOTALS: block.class_totals()}, 0
 
 
 @dataclass(frozen=True)
@@ -206,7 +191,11 @@ class LabelColumns:
             "confidence": decision.confidence,
         }
         if self.details:
-            answers, agreement = np.array(rows[BALLOTS]).T
+            totals = np.array(rows[TOTALS])
+            answers = totals.sum(axis=1)
+            same, pairs = (totals**2).sum(axis=1) - answers, answers * (answers - 1.0)
+            agreement = np.full(len(answers), np.nan)
+            np.divide(same, pairs, out=agreement, where=pairs > 0)
             columns["answers"] = answers.astype(np.int32)
             columns["tie"] = decision.tied.astype(np.int8)
             columns["runner_up"] = _named(decision.runner_up, self.classes)
@@ -214,8 +203,7 @@ class LabelColumns:
             columns["agreement"] = pa.array(agreement, mask=np.isnan(agreement))
             if len(self.classes) <= MOST_CONFUSED:
                 for code, name in enumerate(self.classes.to_pylist()):
-                    votes = np.array(rows[TOTALS][:, code]).astype(np.int64)
-                    columns[unused(f"votes_{name}", columns)] = votes
+                    columns[unused(f"votes_{name}", columns)] = totals[:, code].astype(np.int64)
         if self.probabilities:
             names = self.classes.to_pylist()
             columns.update({f"p_{name}": posteriors[:, c] for c, name in enumerate(names)})
@@ -223,20 +211,17 @@ class LabelColumns:
 
     def of_nothing(self, n_classes: int) -> dict[str, Any]:
         """Return the columns without rows, for their names and types."""
-        by_class = np.zeros((0, n_classes))
-        rows = {POSTERIORS: by_class, TOTALS: by_class, BALLOTS: np.zeros((0, 2))}
-        return self(pa.array([], pa.string()), rows)
+        nothing = np.zeros((0, n_classes))
+        return self(pa.array([], pa.string()), {POSTERIORS: nothing, TOTALS: nothing})
 
 
 def label_maker(
     fit: FitResult, probabilities: bool = False, item_details: bool = False
 ) -> LabelColumns:
     """Return what makes label columns of the engine's rows; count votes there if need be."""
-    engine = fit.engine
-    classes = engine.vocabulary.classes
     if item_details:
-        engine.sweep(CountVotes(len(classes) <= MOST_CONFUSED))
-    return LabelColumns(classes, probabilities, item_details)
+        fit.engine.sweep(CountVotes())
+    return LabelColumns(fit.engine.vocabulary.classes, probabilities, item_details)
 
 
 def label_columns(

@@ -269,18 +269,14 @@ def gauges(
     if exit_code is None:
         exit_code = EXIT_GATE if figures.get("gates-tripped") else EXIT_DONE
     about = f"{{version={json.dumps(__version__)},method={json.dumps(method)}}}"
-    values: dict[str, dict[str, float]] = {
-        **{name: {"": float(one)} for name, one in sorted(figures.items()) if one is not None},
-        "run_timestamp_seconds": {"": round(time.time(), 3)},
-        "run_exit_code": {"": exit_code},
-        "run_did_nothing": {"": int(did_nothing)},
-        "run_seconds": {f"{{stage={json.dumps(at)}}}": spent for at, spent in seconds.items()},
-        "run_peak_memory_bytes": {"": peak_memory()},
-        "info": {about: 1},
+    values: dict[str, float] = {
+        **{name: float(one) for name, one in sorted(figures.items()) if one is not None},
+        "run_timestamp_seconds": round(time.time(), 3),
+        "run_exit_code": exit_code,
+        "run_did_nothing": int(did_nothing),
+        **{f"run_seconds{{stage={json.dumps(at)}}}": spent for at, spent in seconds.items()},
+        "run_peak_memory_bytes": peak_memory(),
+        f"info{about}": 1,
     }
-    lines = []
-    for name, by_label in values.items():
-        full = "misc_" + name.replace("-", "_")
-        lines += [f"# HELP {full} {name} of the last run.", f"# TYPE {full} gauge"]
-        lines += [f"{full}{at} {one!r}" for at, one in by_label.items()]
+    lines = [f"misc_{name.replace('-', '_')} {one!r}" for name, one in values.items()]
     return "\n".join([*lines, ""]).encode()

@@ -136,13 +136,6 @@ def shares(labels: Labels) -> Floats:
     return found
 
 
-def share_by(labels: Labels, workers: Any) -> float:
-    """Return the share of the answers that these workers gave."""
-    counts = votes_by_worker(labels.votes).sum(axis=1)
-    chosen = pc.is_in(labels.workers, workers).to_numpy(zero_copy_only=False)
-    return float(counts[chosen].sum() / max(labels.votes.n_votes, 1))
-
-
 class StateSession:
     """A run that starts from a saved state, or from nothing, and saves the next one.
 
@@ -183,7 +176,8 @@ class StateSession:
             return f"the choice is {(self.now - choice['at']) / 86400:.0f} days old"
         if n_answers >= GROWTH * choice["answers"]:
             return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
-        share = 1.0 - share_by(labels, self.saved.at_choice)
+        known = pc.is_in(labels.workers, self.saved.at_choice).to_numpy(zero_copy_only=False)
+        share = 1.0 - votes_by_worker(labels.votes)[known].sum() / max(n_answers, 1)
         if share >= NEW_WORKERS:
             return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
         moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
@@ -266,17 +260,14 @@ class StateSession:
         self, engine: MemoryEngine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
     ) -> FitResult:
         """Fit with a new choice; the earlier one is replaced only by what is clearly better."""
-        labels, before, changed, changes = engine.labels, None, False, 0
+        labels, before = engine.labels, None
         if self.saved is not None and self.saved.has_classes_of(labels):
             selection = self.saved.choice["selection"] or {}
             if not selection.get("fallback"):  # that was no choice: nothing beat the null
                 before = dict(selection.get("weights", {})) or None
         found = pipeline.fit(engine, methods, on_iteration, lighten, incumbent=before)
         members = [described(member) for member in found.members]
-        if self.saved is not None:
-            changed = members != self.saved.choice["members"]
-            changes = int(self.saved.choice["changes"])
-        if before and not changed:
+        if before and self.saved and members == self.saved.choice["members"]:
             self.why += f"; {', '.join(before)} stay: nothing is clearly better"
         self._members = {JOINT: found}
         self._at_choice = pa.array(np.ones(labels.n_workers, dtype=bool))
@@ -290,7 +281,6 @@ class StateSession:
             "at": self.now,
             "answers": labels.votes.n_votes,
             "shares": shares(labels).tolist(),
-            "changes": changes + changed,
         }
         return found
 

@@ -72,7 +72,6 @@ ABOUT = {
         "at": float,
         "answers": int,
         "shares": list[float],
-        "changes": int,
     },
     "members": {
         "*": {

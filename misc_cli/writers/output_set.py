@@ -209,17 +209,11 @@ def to_stdout(write: Write) -> None:
 
 def abandon_stdout() -> None:
     """Point stdout at nothing: Python flushes it once more as it ends."""
-    if sys.stdout is None:
-        return
-    stdout = sys.stdout.fileno()
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # no descriptor is left (ulimit -n)
+    if sys.stdout is not None:
+        stdout = sys.stdout.fileno()
         with suppress(OSError):
             os.close(stdout)
-        return
-    os.dup2(nowhere, stdout)
-    os.close(nowhere)
+            os.open(os.devnull, os.O_WRONLY)  # the first free descriptor, which is this one
 
 
 def beside(labels: Path) -> dict[str, Path]:

@@ -318,9 +318,8 @@ def test_columns_by_name_position_and_several_files() -> None:
 def test_a_completer_runs_and_the_manifest_says_how() -> None:
     write(crowd(), "crowd.csv")
     words = ["--completer", "tucker", "--ranks", "2,4,3", "--passes", "2", "--slice", "hard", "-q"]
-    assert run(["aggregate", "crowd.csv", *words, "-p", "start=mv", "-o", "labels.csv"]) == 0
+    assert run(["aggregate", "crowd.csv", *words, "-o", "labels.csv"]) == 0
     found = manifest()
-    assert found["methods"]["start"] == {"aggregator": "mv"}
     assert found["methods"]["completer"]["ranks"] == [2, 4, 3]
     assert found["loop"]["settings"]["passes"] == 2
     assert found["loop"]["settings"]["slice"] == "hard"
