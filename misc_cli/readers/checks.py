@@ -26,20 +26,7 @@ from misc_cli.readers.reading import (
     agreement,
     share_of_conflicts,
 )
-from misc_cli.readers.values import (
-    BOXES,
-    CHOICES,
-    COORDINATES,
-    DATES,
-    IDS,
-    JSON,
-    OTHER,
-    SPANS,
-    TEXT,
-    URLS,
-    is_number,
-    kind_of,
-)
+from misc_cli.readers.values import CHOICES, IDS, URLS, is_number, kind_of
 from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
 
 FEW = 10  # answers: fewer prove nothing
@@ -54,17 +41,6 @@ MOST_CLASSES = 2000  # more are no classes that anybody has spelled by hand
 ALLOW = "--allow-odd reads it all the same"
 OTHER_COLUMN = "name the right column with --label-col"
 
-_WHAT = {
-    TEXT: "free text",
-    BOXES: "boxes or other shapes",
-    SPANS: "spans of text",
-    DATES: "dates or times",
-    COORDINATES: "coordinates",
-    JSON: "JSON",
-    URLS: "addresses",
-    IDS: "ids",
-    OTHER: "something without classes",
-}
 _MODELS = names_in("model modelname modelid llm")
 # What a model that was judged gets, rather than what it answered itself.
 _JUDGED = names_in("rating score correct grade win rank quality pass iscorrect")
@@ -85,7 +61,7 @@ def no_classes(question: Question, kind: str, seen: str = "") -> str:
     """Return why a question of this kind cannot be voted on."""
     example = f", such as {_some([seen])}" if seen else ""
     return (
-        f"{question.name!r} holds {_WHAT.get(kind, kind)}{example}: there are no classes to vote "
+        f"{question.name!r} is of kind {kind}{example}: there are no classes to vote "
         f"on; {OTHER_COLUMN} or --question, or {ALLOW}"
     )
 

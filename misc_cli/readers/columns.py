@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.errors import ConfigError, InputError, did_you_mean
+from misc_cli.errors import InputError, did_you_mean
 from misc_cli.readers.document import Document, open_document
 from misc_cli.readers.options import NOBODY, ROW
 from misc_cli.readers.source import Source
@@ -69,18 +69,6 @@ class Layout:
         return given
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """Text columns of one file by role, dictionary-encoded, and how they were found."""
-
-    columns: dict[str, Any]
-    chosen: dict[str, str]
-    n_rows: int
-    format: str
-    delimiter: str | None = None
-    header: bool | None = None
-
-
 class Refusal(InputError):
     """A reading that is refused because it is likely wrong, or because nothing tells.
 
@@ -109,23 +97,21 @@ def read_columns(
     given: Mapping[str, str | None],
     synonyms: Synonyms,
     delimiter: str | None = None,
-) -> Parsed:
-    """Return the columns sought, by role, of a file of known labels, labels or workers."""
+) -> tuple[Document, dict[str, str], dict[str, Any]]:
+    """Return a file of known labels, labels or workers: role → column's name, role → its text."""
     header = True if any(name and not is_position(name) for name in given.values()) else None
     document = open_document(source, delimiter=delimiter, header=header, synonyms=synonyms)
-    table = document.table
-    if table.header is False:
-        places = by_position(document, given, list(synonyms))
+    names, roles = document.names, list(synonyms)
+    if document.table.header is False:
+        places = by_position(document, given, roles)
     else:
-        places = choose(source.name, table.names, given, synonyms)
-    values = table.fetch(list(places.values()))
-    columns = dict(zip(places, values, strict=True))
+        places = choose(source.name, names, given, synonyms)
+    columns = dict(zip(places, document.table.fetch(list(places.values())), strict=True))
     for role in columns:
         row = first_nameless(columns, role)
         if row is not None:
             raise nameless(document, row, role)
-    chosen = {role: table.names[at] for role, at in places.items()}
-    return Parsed(columns, chosen, len(values[0]), document.format, table.delimiter, table.header)
+    return document, {role: names[at] for role, at in places.items()}, columns
 
 
 def flag(role: str) -> str:
@@ -172,12 +158,8 @@ def missing_columns(
 ) -> Refusal:
     """Return an error that names all that is missing at once, and what is there."""
     pronoun = "it" if len(missing) == 1 else "them"
-    flags = _and([flag(role) for role in missing])
-    return Refusal(
-        f"{where}: no {_and(missing)} column among {listing(names)}; name {pronoun} with "
-        f"{flags}{hint}",
-        is_open=True,
-    )
+    told = f"{where}: no {_and(missing)} column among {listing(names)}; name {pronoun} with "
+    return Refusal(f"{told}{_and([flag(role) for role in missing])}{hint}", is_open=True)
 
 
 def rivals(where: str, role: str, names: Sequence[str]) -> Refusal:
@@ -197,14 +179,11 @@ def by_position(
     chosen = {}
     for default, role in enumerate(roles, start=1):
         asked = given.get(role) or str(default)
-        if not is_position(asked):
-            raise ConfigError(
-                f"{document.name} has no header, so {flag(role)} must be a position, not {asked!r}"
-            )
-        if int(asked) > len(document.names):
+        n_columns = len(document.names)
+        if not is_position(asked) or int(asked) > n_columns:
             raise InputError(
-                f"{document.name}: no column {asked} for the {role}, the first row has "
-                f"{len(document.names)}; set {flag(role)}, or --delimiter if the columns were "
+                f"{document.name}: no header, and no column {asked!r} for the {role}: give "
+                f"{flag(role)} as a position up to {n_columns}, or --delimiter if the columns were "
                 "split wrongly"
             )
         chosen[role] = int(asked) - 1
@@ -235,32 +214,25 @@ def select(document: Document, role: str, given: str) -> tuple[str, ...]:
     names = document.names
     if given.lower() in (NOBODY, ROW) and given not in names:
         return ()
-    if given in names or "," not in given:
-        found = _select_one(document, role, given)
-    else:
-        found = [name for part in given.split(",") for name in _select_one(document, role, part)]
+    found: list[str] = []
+    for part in [given] if given in names else map(str.strip, given.split(",")):
+        span = re.fullmatch(r"(\d+)-(\d+)", part)
+        dotted = [name for name in names if name.startswith(f"{part}.")]
+        like = [name for name in names if fnmatchcase(name, part)]
+        if part in names:
+            found.append(part)
+        elif span and 0 < int(span[1]) <= int(span[2]) <= len(names):
+            found += names[int(span[1]) - 1 : int(span[2])]
+        elif like or (dotted and normalise(part) not in map(normalise, names)):
+            found += like or dotted  # a pattern, or a path to an object: all that is in it
+        else:
+            found.append(names[named(document.name, names, role, part)])
     twice = [name for name in found if names.count(name) > 1]
     if twice:
         raise InputError(
             f"{document.name}: {names.count(twice[0])} columns are called {twice[0]!r}; rename them"
         )
     return tuple(dict.fromkeys(found))
-
-
-def _select_one(document: Document, role: str, part: str) -> list[str]:
-    names, part = document.names, part.strip()
-    if part not in names:
-        span = re.fullmatch(r"(\d+)-(\d+)", part)
-        if span and 0 < int(span[1]) <= int(span[2]) <= len(names):
-            return names[int(span[1]) - 1 : int(span[2])]
-        if any(mark in part for mark in "*?["):
-            found = [name for name in names if fnmatchcase(name, part)]
-            if found:
-                return found
-        dotted = [name for name in names if name.startswith(f"{part}.")]
-        if dotted and normalise(part) not in map(normalise, names):
-            return dotted  # a path to an object: all that is in it
-    return [names[named(document.name, names, role, part)]]
 
 
 def written(document: Document, names: Sequence[str], *, pattern: bool = False) -> str:
@@ -291,25 +263,20 @@ def first_nameless(columns: Mapping[str, Any], role: str) -> int | None:
 
     Rows are looked at only if the role's vocabulary holds a blank at all.
     """
-    blank = _is_blank(columns[role].dictionary)
+    blank = pc.equal(pc.utf8_trim_whitespace(columns[role].dictionary), "")
     if not pc.any(blank).as_py():
         return None
-    labelled = pc.invert(_is_blank(columns["label"].dictionary))
+    labelled = pc.not_equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
     rows = pc.and_(blank.take(columns[role].indices), labelled.take(columns["label"].indices))
     row = int(pc.index(rows, pa.scalar(True)).as_py())
     return row if row >= 0 else None
 
 
-def _is_blank(names: Any) -> Any:
-    return pc.or_(pc.equal(names, ""), pc.utf8_is_space(names))
-
-
 def nameless(document: Document, row: int, role: str) -> InputError:
     kind = "record" if document.table.header is None else "line"
-    place = "row" if kind == "line" else kind
     return InputError(
         f"{document.name}, {kind} {document.table.line(row)}: a label without its {role}; "
-        f"fill it in or drop the {place}"
+        "fill it in or drop the row"
     )
 
 
@@ -319,23 +286,23 @@ def naming_column(document: Document, names: Sequence[str]) -> tuple[str, ...]:
     An id or a plain name for items goes before any other column. One that comes twice is refused:
     its rows may be answers to one item.
     """
-    plain = find_roles(names, {"item": [*SYNONYMS["item"][:3], {"id", "index", "uid", "idx"}]})
+    ids = {"id", "index", "uid", "idx"}
+    plain = find_roles(names, {"item": [*SYNONYMS["item"][:3], ids]})["item"]
     other = find_roles(names, {"item": SYNONYMS["item"][3:]})["item"]
     rest = [at for at, name in enumerate(names) if not words_of(name) & (ABOUT - NAMING)]
-    for place in (*plain["item"], *other, *rest):
+    for place in (*plain, *other, *rest):
         cells = document.sampled(names[place])
         if len(set(cells)) == len(cells) == len(document.table.sample):
             (whole,) = document.columns([names[place]])  # what comes again may come later
             if len(whole.dictionary) == len(whole):
                 return (names[place],)
-    if plain["item"]:
-        found = listing([names[at] for at in plain["item"]])
-        raise Refusal(
-            f"{document.name}: {found} names several rows, which is no name for a row; pick the "
-            f"item with --item-col, or say --item-col {ROW} if each row is one",
-            [{"item_col": ROW}],
-        )
-    return ()
+    if not plain:
+        return ()
+    raise Refusal(
+        f"{document.name}: {listing([names[at] for at in plain])} names several rows; pick the "
+        f"item with --item-col, or say --item-col {ROW} if each row is one",
+        [{"item_col": ROW}],
+    )
 
 
 def is_unique(document: Document, name: str) -> bool:

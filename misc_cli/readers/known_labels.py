@@ -67,12 +67,15 @@ def _known(
 ) -> Known:
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
-        found = read_columns(source, dict.fromkeys(synonyms), synonyms, delimiter)
-        layout = (found.format, found.delimiter, found.header, found.chosen)
-        info = FileInfo(source.name, digest.result(), found.n_rows, *layout, question=question)
-    if not found.n_rows:
+        document, chosen, columns = read_columns(
+            source, dict.fromkeys(synonyms), synonyms, delimiter
+        )
+        table, n_rows = document.table, len(columns["item"])
+        layout = (document.format, table.delimiter, table.header, chosen)
+        info = FileInfo(source.name, digest.result(), n_rows, *layout, question=question)
+    if not n_rows:
         raise InputError(f"{source.name}: a header and no rows; give a file with labels in it")
-    return Known(KnownLabels(found.columns["item"], found.columns["label"], source.name), info)
+    return Known(KnownLabels(columns["item"], columns["label"], source.name), info)
 
 
 def carried_gold(pieces: Sequence[Piece]) -> Known:

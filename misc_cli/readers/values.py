@@ -20,18 +20,16 @@ import pyarrow.compute as pc
 CHOICE = "choice"
 CHOICES = "choices"  # several per answer
 NUMBER = "number"
+WITH_CLASSES = (CHOICE, CHOICES, NUMBER)  # all others have none to vote on
 TEXT = "text"
 BOXES = "boxes"
 SPANS = "spans"
 DATES = "dates"
 COORDINATES = "coordinates"
-JSON = "json"
+JSON = "JSON"
 URLS = "addresses"
 IDS = "ids"
 OTHER = "other"
-# Only these have classes to vote on.
-WITH_CLASSES = (CHOICE, CHOICES, NUMBER)
-
 LOOKED_AT = 4000
 MOST = 0.6  # of the values must look alike for a kind to be told
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
@@ -84,16 +82,11 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     """Return the kind of distinct `values`; `n_answers` is how many there are with repeats."""
     if not values:
         return Kind(CHOICE)
-
-    def most(pattern: re.Pattern[str], least: int = 0) -> bool:
-        n_like = sum(1 for value in values if pattern.fullmatch(value))
-        return len(values) > least and n_like > MOST * len(values)
-
     structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
     if 4 * len(structured) > len(values) and (kind := _structured(structured)) is not None:
         return kind
     for name, pattern, least in ((DATES, _DATE, 0), (URLS, _URL, 3), (IDS, _ID, 5)):
-        if most(pattern, least):
+        if len(values) > least and _are_most(pattern, values):
             return Kind(name, values[0])
     if all(map(is_number, values)):
         return Kind(NUMBER, values[0])
@@ -103,7 +96,7 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     separator = _separator(values)
     if separator is not None:
         return Kind(CHOICES, next(value for value in values if separator in value), separator)
-    if most(_COORDINATES):
+    if _are_most(_COORDINATES, values):
         return Kind(COORDINATES, values[0])
     # sentences: long, of several words, hardly ever the same twice
     n_words = sum(len(value.split()) for value in values) / len(values)
@@ -112,6 +105,10 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     if length > 200 or (n_words >= 4 and length > 20 and is_rare):
         return Kind(TEXT, max(values[:50], key=len))
     return Kind(CHOICE, values[0])
+
+
+def _are_most(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
+    return sum(1 for value in values if pattern.fullmatch(value)) > MOST * len(values)
 
 
 def is_scale(values: Sequence[str]) -> bool:
@@ -148,18 +145,10 @@ def parsed(value: str) -> Any:
         try:
             found = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return _numpy_list(value)
+            return None
         if isinstance(found, list | tuple | dict | set):
             return list(found) if isinstance(found, tuple | set) else found
     return None
-
-
-def _numpy_list(value: str) -> Any:
-    """['a' 'b'], as pandas writes arrays."""
-    inner = re.fullmatch(r"\[(('[^']*'|\"[^\"]*\"|\S+)(\s+('[^']*'|\"[^\"]*\"|\S+))*)\]", value)
-    if inner is None or "," in value or "{" in value:
-        return None
-    return [part.strip("'\"") for part in re.findall(r"'[^']*'|\"[^\"]*\"|\S+", inner[1])]
 
 
 def _structured(values: list[str]) -> Kind | None:

@@ -15,18 +15,7 @@ def names_in(text: str) -> set[str]:
     return set(text.split())
 
 
-# The first column of a form's responses, and the one that says who answered.
-TIMES = names_in("""
-timestamp zeitstempel horodateur marcatemporal informazionicronologiche carimbodedata/hora
-tijdstempel отметкавремени タイムスタンプ 时间戳记 时间戳 타임스탬프
-""")
-EMAILS = names_in("""
-email emailaddress emailadresse adresseemail direccióndecorreoelectrónico correoelectrónico
-indirizzoemail endereçodeemail emailadres メールアドレス 电子邮件地址 адресэлектроннойпочты
-이메일주소
-""")
-
-
+EMAILS = {"email", "emailaddress"}
 ROLES = ("worker", "item", "label")
 
 
@@ -136,10 +125,10 @@ consensus os consent row uuid hash position order accuracy count n
 """)
 # Words among these that a thing's name may have, although they mostly tell about something else.
 NAMING = names_in("name title url path hash uuid index row id ids order unnamed")
-_TOOLS_OWN = (TIMES | EMAILS) | names_in("""
-id createdat updatedat leadtime status comment comments gold text confidence responseid startdate
-enddate collectorid datecreated datemodified ipaddress recordeddate finished submittime yourname
-consent age gender date time country
+_TOOLS_OWN = EMAILS | names_in("""
+timestamp id createdat updatedat leadtime status comment comments gold text confidence responseid
+startdate enddate collectorid datecreated datemodified ipaddress recordeddate finished submittime
+yourname consent age gender date time country
 """)
 
 

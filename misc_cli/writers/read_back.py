@@ -31,7 +31,7 @@ def read_labels(path: str) -> LabelTable:
     chances = [name for name in names if name.startswith(PROBABILITY)]
     given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
     synonyms = {**WANTED, **{name: [] for name in given}}
-    columns = read_columns(source, given, synonyms).columns
+    *_, columns = read_columns(source, given, synonyms)
     items, labels = trimmed(columns["item"]), trimmed(columns["label"])
     labelled = pc.not_equal(labels, "")
     numbers = {name: _numbers(source, name, columns[name].filter(labelled)) for name in given}

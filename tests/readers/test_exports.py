@@ -108,15 +108,6 @@ def test_an_id_that_is_not_the_items_is_not_taken(tmp_path: Path) -> None:
             triplets(written(tmp_path, header, rows))
 
 
-def test_a_german_form(tmp_path: Path) -> None:
-    said = {"anna": ("ja", "nein"), "ben": ("nein", "ja"), "cleo": ("ja", "ja")}
-    rows = [(f"01.02.2024 10:0{n}:00", f"{w}@x.org", *said[w]) for n, w in enumerate(WORKERS)]
-    path = written(tmp_path, "Zeitstempel,E-Mail-Adresse,Katze? [a.jpg],Katze? [b.jpg]", rows)
-    items = ("a.jpg", "b.jpg")
-    right = [(f"{w}@x.org", i, a) for w in WORKERS for i, a in zip(items, said[w], strict=True)]
-    assert triplets(path) == right
-
-
 def test_objects_under_keys(tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     posts = {

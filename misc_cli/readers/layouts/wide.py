@@ -29,7 +29,6 @@ from misc_cli.readers.vocabulary import (
     MODEL,
     NUMBERED_WORKER,
     SYNONYMS,
-    TIMES,
     WORKER_WORDS,
     find_roles,
     names_in,
@@ -218,8 +217,8 @@ WORKERS = EMAILS | names_in("""
 name yourname fullname responseid respondentid prolificpid prolificid yourid participantnumber
 nickname initials id # idresponseid responseidresponseid
 """)
-_TIMES = TIMES | names_in("""
-submittedat startdate enddate starttime completiontime date submitdate(utc) submitdate
+_TIMES = names_in("""
+timestamp submittedat startdate enddate starttime completiontime date submitdate(utc) submitdate
 submitdatedatesubmitted
 """)
 

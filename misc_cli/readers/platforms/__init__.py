@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 20  # records whose keys are searched
 
-# The first words of the column of times in a form's responses.
-_TIMESTAMPS = (
-    *("Timestamp*", "Zeitstempel*", "Horodateur*", "Marca?temporal*", "Informazioni?crono*"),
-    *("Carimbo?de*", "Tijdstempel*", "Отметка*", "タイムスタンプ*", "时间戳*", "타임스탬프*"),
-)
 # Name → module and reader, then what only its files show: keys of an object, or columns, perhaps
 # with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of them),
 # =a|b for one of these words.
@@ -71,7 +66,7 @@ READERS: dict[str, tuple[str, ...]] = {
         "*:::* user*",
         "*:::* annotator*",
     ),
-    "google-forms": ("surveys.GOOGLE_FORMS", *_TIMESTAMPS),
+    "google-forms": ("surveys.GOOGLE_FORMS", "Timestamp*"),
     "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }
 

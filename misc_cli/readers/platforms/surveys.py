@@ -20,7 +20,6 @@ from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
 from misc_cli.readers.vocabulary import (
     SYNONYMS,
-    TIMES,
     find_roles,
     is_remark,
     names_in,
@@ -126,7 +125,7 @@ def _form_questions(document: Document) -> list[str]:
 
 def detect_google_forms(document: Document) -> str | None:
     names = document.names
-    if document.table.header is False or normalise(names[0]) not in TIMES:
+    if document.table.header is False or normalise(names[0]) != "timestamp":
         return None
     times = document.sampled(names[0])
     if not times or not all(map(_WHEN.fullmatch, times)):
