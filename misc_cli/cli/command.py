@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import settings, startup
-from misc_cli.cli.parameters import Option, method_options
+from misc_cli.cli.parameters import method_options, table
 from misc_cli.errors import did_you_mean, printable
 
 LAST = "Messages"
@@ -94,25 +94,16 @@ def _use_settings(ctx: click.Context, option: click.Parameter, value: str | None
             ctx.default_map = settings.default_map(ctx, file)
 
 
-CONFIG_OPTION = Option(
-    ["--config"],
+_EAGER = {"is_eager": True, "expose_value": False, "allow_from_autoenv": False}
+CONFIG_OPTION, HELP_ALL = table(
     LAST,
-    metavar="FILE",
-    envvar="MISC_CONFIG",
-    is_eager=True,
-    expose_value=False,
-    callback=_use_settings,
-    help="Settings, TOML (docs/nightly.md) [default: ./misc.toml, else ~/.config/misc/misc.toml].",
-)
-HELP_ALL = Option(
-    ["--help-all"],
-    LAST,
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    allow_from_autoenv=False,
-    callback=_show_all,
-    help="Every flag.",
+    {
+        "--config FILE": "Settings, TOML (docs/nightly.md) [default: ./misc.toml, else "
+        "~/.config/misc/misc.toml].",
+        "--help-all": "Every flag.",
+    },
+    config={**_EAGER, "envvar": "MISC_CONFIG", "callback": _use_settings},
+    help_all={**_EAGER, "callback": _show_all},
 )
 
 
@@ -126,12 +117,6 @@ class Command(click.Command):
         self.is_long = len(self.params) > MANY
         if self.is_long:
             self.params.append(HELP_ALL)
-
-    @property
-    def n_flags(self) -> int:
-        """Return the number of flags, --help included."""
-        options = [one for one in self.params if isinstance(one, click.Option)]
-        return 1 + sum(not getattr(one, "rare", False) for one in options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; `-p NAME=VALUE` is `--NAME=VALUE`, also of another package's method."""
@@ -204,6 +189,6 @@ class Command(click.Command):
         if brief:
             formatter.write_paragraph()
             formatter.write_text(
-                f"{ctx.command_path} --help-all has all {self.n_flags} flags; misc help "
-                "explains methods and topics: misc help ds-em, misc help reading."
+                f"{ctx.command_path} --help-all has all flags; misc help explains methods and "
+                "topics: misc help ds-em, misc help reading."
             )

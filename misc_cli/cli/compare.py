@@ -12,7 +12,6 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, tables
-from misc_cli.cli.parameters import duration
 from misc_cli.cli.tables import Table
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
@@ -35,20 +34,12 @@ COMPARED = options.table(
         "--completers A,B": f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
         "--aggregators A,B": f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes "
         "have an order.",
-        f"--preset {options.PRESETS}": "Of every method's parameters.",
-        "--seed N": "Of folds.",
-        **options.THREADS,
-        "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out; for "
-        "each dataset.",
         "--truth FILE": "True labels, to report each method's error.",
         **options.JSON,
         "-o --output FILE": "The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX.",
     },
     completers={"default": "none,tucker", "show_default": True},
     aggregators={"default": "all", "show_default": True},
-    preset=options.PRESET,
-    seed=options.FIRST_SEED,
-    time_budget={"type": duration},
 )
 
 
@@ -56,6 +47,7 @@ COMPARED = options.table(
     EXAMPLES,
     click.Argument(["sources"], nargs=-1, required=True, metavar="DATASETS..."),
     *COMPARED,
+    *options.search,
     *options.reading,
     *options.talking,
 )
@@ -68,10 +60,9 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     lead. Truth, if given, is only reported.
 
     Of several datasets: methods × datasets, with mean and average rank. A folder with answers.csv
-    is a dataset, truth.csv beside it its truth; a folder of such folders is several; every other
-    file is one without truth. If all have truth, methods are compared by their error in per cent,
-    else by their score. A method without * ranks worse than the best one by Nemenyi's test (5 %);
-    the more methods, the more datasets it takes to show that.
+    is a dataset, truth.csv beside it its truth; a folder of such folders is several. If all have
+    truth, methods are compared by their error in per cent, else by their score. A method without *
+    ranks worse than the best one by Nemenyi's test (5 %).
     """
     from misc_cli.cli.console import Console
     from misc_cli.data.holdout import fold_plan

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOBase
 from itertools import count, cycle
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -114,9 +115,7 @@ class Progress:
             most = f"{now.iteration} of {'at most ' if now.target else ''}{self.total}"
             far = most if self.total else f"step {now.iteration}"
             parts += [far, str(now.extra.get("candidate", ""))]
-            if now.target and now.change is not None and now.change < now.target:
-                parts[1:] = [f"done after {now.iteration}, now judging its confidences"]
-            elif now.change is not None:
+            if now.change is not None:
                 target = f", done below {now.target:g}" if now.target else ""
                 parts.append(f"change {now.change:.2g}{target}")
         parts.append(f"{time.monotonic() - self.born:.0f} s")
@@ -136,7 +135,7 @@ class Console:
         self.terminal = sys.stderr.isatty()
         self.tells = not quiet and (self.terminal or verbose)
         self.warnings: list[str] = []
-        typed = "-" in sources and startup.rows_are_typed()
+        typed = "-" in sources and isinstance(sys.stdin, TextIOBase) and sys.stdin.isatty()
         self.live = self.tells and self.terminal and not typed and os.environ.get("TERM") != "dumb"
         self.progress = Progress(sources)
         self.on_iteration, self.on_stage = self.progress.on_iteration, self.progress.on_stage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, tables
-from misc_cli.cli.tables import Table, facts_of, is_terminal
+from misc_cli.cli.tables import Table, facts_of, screen_width
 from misc_cli.errors import EXIT_GATE, EXIT_NOT_WHOLE, ConfigError, MiscError
 from misc_cli.run.fail_if import CHANGES, parse_gate
 from misc_cli.version import __version__
@@ -87,23 +87,20 @@ def _percent(share: float) -> str:
 
 
 DIFF = """
-misc diff yesterday.csv labels.csv --workers workers_yesterday.csv workers.csv
 misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
 """
-DIFF_OPTIONS = [
-    *options.table(
-        "Output",
-        {
-            "--changes FILE": "Every change as a row: flipped, new and gone items.",
-            "--json": "Counts, as JSON.",
-            "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC "
-            f"one of {', '.join(CHANGES)}. Repeatable.",
-        },
-    ),
-]
+DIFFER = options.table(
+    "Output",
+    {
+        "--changes FILE": "Every change as a row: flipped, new and gone items.",
+        "--json": "Counts, as JSON.",
+        "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC one "
+        f"of {', '.join(CHANGES)}. Repeatable.",
+    },
+)
 
 
-@options.command(DIFF, click.Argument(["old"]), click.Argument(["new"]), *DIFF_OPTIONS)
+@options.command(DIFF, click.Argument(["old"]), click.Argument(["new"]), *DIFFER)
 def diff(
     old: str,
     new: str,
@@ -188,7 +185,7 @@ def rerun(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -
         console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
     if not yes:
         recorded.refuse_untrusted()
-    where = output or ("nothing, unless -o names a file" if is_terminal() else "stdout")
+    where = output or ("nothing, unless -o names a file" if screen_width() else "stdout")
     console.say(f"{run}: reads {', '.join(dict.fromkeys(recorded.request.files))}; writes {where}")
     place = output_file(output)
     paths = [] if place is None else [place]
@@ -199,7 +196,7 @@ def rerun(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -
     check_writable(paths, [run, *recorded.request.files], stdout=place is None)
     with console.watching():
         labels, same = repeated(recorded, console)
-    if place is None and not is_terminal():
+    if place is None and screen_width() is None:
         tables.write(labels[0])
     elif place is not None:
         write_all(dict(zip(paths, labels, strict=True)))

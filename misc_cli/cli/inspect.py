@@ -54,9 +54,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 def _advice(files: Sequence[Facts], questions: Sequence[Facts]) -> str | None:
     """Return the command to run next; None if something must be decided first."""
     readable = [one for one in questions if one["kind"] in ("choice", "choices", "number")]
-    if any(file["refused"] for file in files) or not readable:
-        return None
-    if any(one["refused"] for one in readable if one["kind"] != "choices"):
+    doubts = [one["refused"] for one in (*files, *readable) if one.get("kind") != "choices"]
+    if any(doubts) or not readable:
         return None
     words = [word for word in options.command_line()[1:] if word not in ("--json", "-v", "-q")]
     command = ["misc", "aggregate", *map(shlex.quote, words)]

@@ -28,9 +28,6 @@ json_output = table("Output", JSON)
 # Sections of the flags that only a new run takes.
 RUN_SECTIONS = ("Method", "Reading", "Known labels")
 _SHOWN = {"show_default": True}
-PRESETS = "|".join(registry.PRESETS)
-PRESET = {"default": Settings.preset, **_SHOWN}
-FIRST_SEED = {"type": SEED, "default": 0, **_SHOWN}
 
 
 def command(examples: str, *params: click.Parameter) -> Callable[[Callable[..., Any]], Command]:
@@ -52,27 +49,23 @@ method_names = table(
     },
     aggregator={"default": Settings.aggregator, **_SHOWN},
 )
-methods = [
-    *method_names,
-    *table(
-        "Method",
-        {
-            f"--preset {PRESETS}": "Parameters for real data, or those of the paper's figures; "
-            "flags override both.",
-            "--seed N": "Of every random start.",
-            "--calibrate/--no-calibrate": "Temper confidences by hidden answers, or leave them raw "
-            "[default: temper].",
-            "--time-budget TIME": "60s, 5m, 1h: an automatic choice uses what it has by then "
-            "[default: none].",
-            **THREADS,
-        },
-        preset=PRESET,
-        seed=FIRST_SEED,
-        calibrate={"default": Settings.calibrate},
-        time_budget={"type": duration},
-    ),
-    *method_options(),
-]
+search = table(
+    "Method",
+    {
+        f"--preset {'|'.join(registry.PRESETS)}": "Parameters for real data, or those of the "
+        "paper's figures; flags override both.",
+        "--seed N": "Of every random start.",
+        "--time-budget TIME": "60s, 5m, 1h: an automatic choice uses what it has by then, a "
+        "comparison leaves out what is not done [default: none].",
+        **THREADS,
+    },
+    preset={"default": Settings.preset, **_SHOWN},
+    seed={"type": SEED, "default": 0, **_SHOWN},
+    time_budget={"type": duration},
+)
+TEMPER = "Temper confidences by hidden answers, or leave them raw [default: temper]."
+calibration = table("Method", {"--calibrate/--no-calibrate": TEMPER}, switch=Settings.calibrate)
+methods = [*method_names, *search, *calibration, *method_options()]
 
 # Every field of `ReadOptions`.
 reading = table(
@@ -129,10 +122,6 @@ reading = table(
 )
 
 
-def _duration_or_never(value: Any) -> float | str:
-    return "never" if value == "never" else duration(value)
-
-
 state = table(
     "Every night",
     {
@@ -146,7 +135,7 @@ state = table(
         "-p settled=C,N": "Settled: a confidence from C, at least N answers [default: 0.95,3].",
     },
     accept={"default": ()},
-    rechoose={"type": _duration_or_never},
+    rechoose={"type": lambda value: value if value == "never" else duration(value)},
     settled={"type": numbers(whole=False, count=2)},
 )
 TITLE = "Of the report [default: its figures and the names of the files]."

@@ -81,28 +81,29 @@ def duration(value: Any) -> float:
     return seconds
 
 
-def size(value: Any) -> int:
-    """Convert 1000000, 500K, 500M, 2G or 1T, powers of 1024, to bytes."""
-    text = str(value).upper().removesuffix("B")
-    unit = UNITS.get(text[-1:], 0)
+def scaled(value: Any, units: Mapping[str, float], wanted: str) -> float:
+    """Convert a number that may end in one of `units`."""
+    text = str(value).strip().upper()
+    unit = units.get(text[-1:], 0)
     try:
         found = float(text[:-1]) * unit if unit else float(text)
     except ValueError:
         found = -1.0
-    if not 1 <= found < math.inf:
-        raise click.BadParameter(f"{value!r} is not a size such as 500M or 2G")
-    return int(found)
+    if not 0 <= found < math.inf:
+        raise click.BadParameter(f"{value!r} is not {wanted}")
+    return found
+
+
+def size(value: Any) -> int:
+    """Convert 1000000, 500K, 500M, 2G or 1T, powers of 1024, to bytes."""
+    return int(scaled(value, UNITS, "a size such as 500M or 2G"))
 
 
 def share(value: Any) -> float:
     """Convert 0.8 or 80% to a share."""
-    text = str(value).strip()
-    try:
-        found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        found = -1.0
-    if not 0.0 <= found <= 1.0:
-        raise click.BadParameter(f"{value!r} is not a share such as 0.8 or 80%")
+    wanted = "a share such as 0.8 or 80%"
+    if (found := scaled(value, {"%": 0.01}, wanted)) > 1:
+        raise click.BadParameter(f"{value!r} is not {wanted}")
     return found
 
 

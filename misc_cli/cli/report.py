@@ -16,7 +16,7 @@ import click
 
 from misc_cli.cli import logs, options, startup, tables
 from misc_cli.cli.parameters import numbers, share
-from misc_cli.cli.tables import Table, is_terminal, print_tables, screen_width
+from misc_cli.cli.tables import Table, print_tables, screen_width
 from misc_cli.errors import ConfigError, InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ misc queue answers.csv --reach 99%
 """
 
 
-def list_options(below: str) -> list[click.Parameter]:
+def list_options(below: str, more: Mapping[str, str], **types: Any) -> list[click.Parameter]:
     """Return the options of a list; `below` is the column that --below is about."""
     rows = {
         "-o --output FILE": "Every row, as .csv, .tsv, .json, .xlsx or .parquet [default: a table "
@@ -174,20 +174,19 @@ def list_options(below: str) -> list[click.Parameter]:
         "--top N": f"So many rows [default: {TOP} on a terminal, else all].",
         "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
         "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
+        **more,
     }
-    return [sources_argument, *options.table("Rows", rows, below={"type": share})]
+    own = options.table("Rows", rows, below={"type": share}, **types)
+    return [sources_argument, *own, *run_options]
 
 
-WORKERS_ROWS = options.table(
-    "Rows",
-    {
-        "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
-        "--anonymize-workers": options.ANONYMIZE,
-    },
-)
+OF_WORKERS = {
+    "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
+    "--anonymize-workers": options.ANONYMIZE,
+}
 
 
-@options.command(WORKERS, *list_options("accuracy"), *WORKERS_ROWS, *run_options)
+@options.command(WORKERS, *list_options("accuracy", OF_WORKERS))
 def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     """List workers, worst first: a verdict and why, answers, accuracy with its interval (95 %).
 
@@ -200,7 +199,7 @@ def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     _of_report("workers", sources, parameters)
 
 
-@options.command(ITEMS, *list_options("confidence"), *run_options)
+@options.command(ITEMS, *list_options("confidence", {}))
 def items(sources: tuple[str, ...], **parameters: Any) -> None:
     """List items, least sure first: label, confidence, votes, runner-up, and what is odd.
 
@@ -209,19 +208,15 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
     _of_report("items", sources, parameters)
 
 
-QUEUE_ROWS = options.table(
-    "Rows",
-    {
-        "--price X": "Say what asking buys at this price of an answer: cost and expected error. "
-        "Sorts by gain_once, what one answer alone gains.",
-        "--reach X": "Say how many items a person must decide for a share of right labels: 99%.",
-    },
-    price={"type": numbers(whole=False, least=0)},
-    reach={"type": share},
-)
+WORTH = {
+    "--price X": "Say what asking buys at this price of an answer: cost and expected error. Sorts "
+    "by gain_once, what one answer alone gains.",
+    "--reach X": "Say how many items a person must decide for a share of right labels: 99%.",
+}
+PRICE, REACH = {"type": numbers(whole=False, least=0)}, {"type": share}
 
 
-@options.command(QUEUE, *list_options("confidence"), *QUEUE_ROWS, *run_options)
+@options.command(QUEUE, *list_options("confidence", WORTH, price=PRICE, reach=REACH))
 def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first.
 
@@ -248,7 +243,7 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
         library()
     places = [] if place is None else [place]
     reports = reports_from(sources, parameters, console, places, of_workers=name != "items")
-    on_screen = place is None and not as_json and is_terminal()
+    on_screen = place is None and not as_json and screen_width() is not None
     top = parameters["top"] or (TOP if on_screen else sys.maxsize)
     shown, said = {}, []
     for question, report in reports.items():
@@ -304,7 +299,7 @@ def _chosen(name: str, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> pd
     if parameters["below"] is not None:
         measure = "accuracy" if name == "workers" else "confidence"
         frame = frame[frame[measure] < parameters["below"]]
-    if parameters.get("price") is not None:
+    if parameters.get("price") is not None and "gain_once" in frame:
         frame = frame.sort_values("gain_once", ascending=False, kind="stable")
     return frame
 

@@ -59,11 +59,6 @@ def prepare() -> None:
         sys.stderr.reconfigure(line_buffering=True)
 
 
-def rows_are_typed() -> bool:
-    """Tell whether stdin is a terminal."""
-    return isinstance(sys.stdin, io.TextIOBase) and sys.stdin.isatty()
-
-
 def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
     """Return the stream with a new buffer; as it is if a calling program made it of no file."""
     try:

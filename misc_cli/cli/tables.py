@@ -185,11 +185,6 @@ def screen_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if is_screen else None
 
 
-def is_terminal() -> bool:
-    """Tell whether stdout is a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
-
-
 def print_tables(tables: Sequence[Table]) -> None:
     """Print tables on stdout, if there is one: fitted to a terminal, whole anywhere else."""
     if sys.stdout is None:  # closed by the caller, who wants only the file

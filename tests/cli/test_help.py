@@ -35,7 +35,7 @@ def test_the_help_of_a_command_fits_two_screens(name: str) -> None:
     brief, whole = shown(name, "--help"), shown(name, "--help-all")
     assert len(brief.splitlines()) <= 80
     assert max(map(len, brief.splitlines())) <= 80
-    assert f"misc {name} --help-all has all" in brief
+    assert f"misc {name} --help-all has all flags" in brief
     assert "Examples:" in brief
     assert "-p quotes-span-lines=yes" in whole
     assert "quotes-span-lines" not in brief
@@ -57,7 +57,7 @@ def test_aggregate_has_at_most_80_flags() -> None:
     """Parameters of one method and limits of reading are set by -p."""
     command = aggregate.command
     flags = {flag for one in command.params if not getattr(one, "rare", 0) for flag in one.opts}
-    assert command.n_flags <= 80
+    assert sum(not getattr(one, "rare", 0) for one in command.params) <= 80
     assert {f"--{name}" for name in KEPT} <= flags
 
 

@@ -28,8 +28,6 @@ def test_a_fit_says_its_limit_its_target_and_the_time_left() -> None:
     # it halves each time: three more steps to 0.0125
     assert progress.seconds_left == 30.0
     assert "mmce-c · 4 of at most 50 · change 0.1, done below 0.0125" in str(progress)
-    progress.on_iteration(Iteration("mmce-c", 5, change=0.01, limit=50, target=0.0125))
-    assert str(progress).startswith("mmce-c · done after 5, now judging its confidences")
 
 
 def test_trials_say_how_many_there_are() -> None:
