@@ -53,6 +53,7 @@ _PROPERTY = re.compile(
     re.IGNORECASE,
 )
 _ASKED = names_in("answer q question rating ratings item")
+_OF_WORKERS = names_in("model llm version group time count trust gender age")
 _SPANS = names_in("span start end offset quote")
 _GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
 _INPUT = re.compile(r"(?i)input[.:]")
@@ -338,12 +339,13 @@ def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
     names = [n for n in profile.names if n.strip() and not (is_standing(n) or _INPUT.match(n))]
     names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$", n)]
     names = [n for n in names if 1 <= len(profile.values(n)) <= 12 and profile.has_classes(n)]
+    workers = [n for n in profile.names if _is_worker_name(n)]  # beside them words are questions
     groups: dict[str, list[str]] = {}
     for name in names:
         stem = re.sub(r"(\d+|(?<=[\W_])[A-Za-z])$", "", name.strip())
         groups.setdefault(stem if stem != name.strip() else "", []).append(name)
     for stem, own in sorted(groups.items(), key=lambda pair: (not pair[0], -len(pair[1]))):
-        people = own if stem else [n for n in own if not _is_property(n)]
+        people = own if stem else [n for n in own if not (workers or _is_property(n))]
         values = {n: {v.casefold() for v in profile.values(n)} for n in people}
         alike = _overlapping(values)
         if len(alike) >= 2 and (not stem or len(alike) == len(people)):
@@ -432,7 +434,7 @@ def _overlapping(values: Mapping[str, set[str]]) -> list[str]:
 def _is_worker_name(name: str) -> bool:
     is_known = normalise(name) in KNOWN["worker"] or bool(words_of(name) & _PEOPLE)
     is_known = is_known or normalise(name).startswith(("annotator", "worker", "rater"))
-    return is_known and not words_of(name) & {"model", "llm"}
+    return is_known and not words_of(name) & _OF_WORKERS
 
 
 def _long(profile: Profile) -> Iterator[Scored]:

@@ -36,6 +36,7 @@ RARE = 0.02  # of the pairs: fewer with several places are corrections
 FIRST_ROWS = 100_000  # of all answers, where only a share is asked for
 MANY_CLASSES = 100
 MANY_WORDS = 15
+MOST_MARKS = 21  # 0 to 10 by halves
 MOST_OPTIONS = 40
 MOST_CLASSES = 2000  # more are no classes that anybody has spelled by hand
 ALLOW = "--allow-odd reads it all the same"
@@ -127,7 +128,10 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not kind.has_classes and not (is_declared and kind.name in (URLS, IDS)):
         yield no_classes(question, kind.name, kind.seen), ()
     n_answers, n_classes = len(question.label), len(question.label.dictionary)
-    if n_classes > MANY_WORDS and not is_declared and not all(map(is_number, values)):
+    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
+    are_numbers = all(map(is_number, values))
+    is_certain = n_pairs >= FEW and agree == 1 and n_classes > 2
+    if not is_declared and (is_certain or (n_classes > MANY_WORDS and not are_numbers)):
         share = share_of_one_item(question)
         if share > 0.5:
             yield (
@@ -135,6 +139,15 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
                 f"words about items, not classes; {OTHER_COLUMN}, or {ALLOW}",
                 (),
             )
+    is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
+    if not is_declared and is_measured and n_classes > MOST_MARKS:
+        yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
+    if not is_declared and options.layout is None and n_pairs > 2 * FEW and agree < chance / 2:
+        workers = np.asarray(question.worker.indices).astype(np.int64)
+        n_said = len(np.unique(workers * n_classes + np.asarray(question.label.indices)))
+        if agree == 0 or n_said > len(question.worker.dictionary):  # one label each may not meet
+            told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
+            yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
     are_fractions = n_answers > 4 and all("." in value for value in values)
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
     if (n_answers >= FEW or are_fractions) and 2 * n_classes > n_answers and not is_scale:
@@ -144,7 +157,6 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
             (),
         )
     if options.layout is None and question.columns.get("item") == EACH_COLUMN:
-        agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
         is_unlike = len(question.item.dictionary) == 2 and share_of_one_item(question, 2) >= 1 / 3
         if n_pairs > 50 and (agree <= chance + 0.03 or is_unlike):
             yield (

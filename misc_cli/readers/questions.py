@@ -27,6 +27,7 @@ from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
 YES, NO = "yes", "no"
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
+SURENESS = {"confidence", "certainty", "sure", "confident"}
 NOTHING = "(none)"  # the class of an answer that chose no option at all
 # Questions that check the worker.
 _CHECK = re.compile(
@@ -54,6 +55,11 @@ def pick(
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
+    if asked is None and options.label_col is None and len(candidates) == 1:
+        name = candidates[0].name
+        if words_of(name) & SURENESS:
+            told = f"{where}: {name!r} is how sure an answer is, and no other question has classes"
+            raise Refusal(f"{told}; if it is to be voted on, say --question {name!r}")
     found = [one for question in candidates or chosen for one in single(where, question, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]

@@ -57,7 +57,7 @@ patientid frameid caseid patient frame case specimen slide
 label
 answer response annotation judgment judgement choice rating
 value val class category orig verdict vote decision score grade
-labelname classname
+labelname classname workeranswer workerlabel annotatorlabel useranswer userlabel
 prediction predictedlabel predictedclass modelanswer modeloutput output
 """),
 }

@@ -65,12 +65,24 @@ def test_the_only_reading_in_which_answers_agree_is_read(tmp_path: Path) -> None
     people = table("id,length,opinion1,opinion2,opinion3", rows(3))
     with pytest.warns(MiscWarning, match=r"'opinion\*' --item-col id --layout wide declares it"):
         assert len(read(tmp_path, people).answers) == 180
-    strangers = people.replace("opinion1,opinion2,opinion3", "Ann,Bob,Cem")
-    with pytest.raises(InputError, match=r"try: misc aggregate .*Ann,Bob,Cem"):
+    strangers = people.replace("opinion1,opinion2,opinion3", "Eva,Bob,Cem")
+    with pytest.raises(InputError, match=r"try: misc aggregate .*Eva,Bob,Cem"):
         read(tmp_path, strangers)
     two = table("id,length,hate_a,hate_b,spam_a,spam_b", rows(4))
     with pytest.raises(InputError, match=r"try: misc aggregate .*hate_\*"):
         read(tmp_path, two)
+
+
+def test_what_only_looks_like_answers_is_refused(tmp_path: Path) -> None:
+    about_workers = [f"w{n},{n % 9 + 20},{n % 9 + 20}" for n in range(40)]
+    with pytest.raises(InputError, match="come with one item only"):
+        read(tmp_path, table("worker,unit,judgment", about_workers))
+    unlike = [f"w{at},i{n},{'abcd'[2 * at + n % 2]}" for n in range(40) for at in range(2)]
+    with pytest.raises(InputError, match="agree in 0%"):
+        read(tmp_path, table("worker,item,label", unlike))
+    measured = [f"w{at},i{n},0.{10 + (n + 3 * at) % 30}" for n in range(40) for at in range(3)]
+    with pytest.raises(InputError, match="measured, not chosen"):
+        read(tmp_path, table("worker,item,label", measured))
 
 
 def test_counts_with_a_total_are_votes(tmp_path: Path) -> None:
