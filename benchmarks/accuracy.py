@@ -37,9 +37,8 @@ from misc_cli.selection.calibration import (
     Calibration,
     calibration_of_known,
 )
-from misc_cli.selection.candidates import Method, fit
+from misc_cli.selection.candidates import Method, Trial, fit
 from misc_cli.selection.ensemble import mean_of
-from misc_cli.selection.scoring import Trial
 
 TWELVE = (
     *("web", "bm", "rte", "dog", "temp", "bluebirds"),

@@ -12,14 +12,13 @@ S_ic instead of p_c: the final step of the completion loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from misc_cli.data.posteriors import clamp, normalise_scores
-from misc_cli.data.solver import Step, iterate
+from misc_cli.data.solver import Iteration, Step, iterate
 from misc_cli.data.types import Floats, Labels, OnIteration, Start
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import (
@@ -175,8 +174,6 @@ def normalise_rows(counts: Floats) -> Floats:
 # An extrapolation may cost this much log-likelihood: with shrinkage a plain step may, too.
 LOSS = 1.0
 
-EstimatePrior = Callable[[Floats], Floats]
-
 
 @dataclass(frozen=True)
 class Squarem:
@@ -221,17 +218,13 @@ class EmState:
     squarem: Squarem | None = None
 
 
-def prior_rule(name: str) -> EstimatePrior:
-    """Return the rule for `--class-prior`: "uniform" or "estimated"."""
-
-    def prior_of(class_sizes: Floats) -> Floats:
-        if name == "uniform":
-            return np.full(len(class_sizes), 1.0 / len(class_sizes))
-        # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
-        prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
-        return prior
-
-    return prior_of
+def prior_of(rule: str, class_sizes: Floats) -> Floats:
+    """Return the class prior by the rule of `--class-prior`, "uniform" or "estimated"."""
+    if rule == "uniform":
+        return np.full(len(class_sizes), 1.0 / len(class_sizes))
+    # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
+    prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
+    return prior
 
 
 def fit_confusions(
@@ -244,14 +237,13 @@ def fit_confusions(
 
     EM starts from vote fractions, or from an E-step with the confusions of `start`.
     """
-    prior_of = prior_rule(method.class_prior)
 
     def step(state: EmState) -> Step[EmState]:
         known, squarem = state.sums, state.squarem
         if squarem is not None:
             known, squarem = squarem.next(known)
         model = method.estimate(known.by_worker)
-        prior = prior_of(known.class_sizes)
+        prior = prior_of(method.class_prior, known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
             EmState(sums, model, prior, squarem),
@@ -261,9 +253,10 @@ def fit_confusions(
             extra={} if model.penalty is not None else {"log_likelihood": sums.log_likelihood},
         )
 
-    sums = engine.sweep(first_posteriors(start, prior_of))
+    sums = engine.sweep(first_posteriors(start, method.class_prior))
     warm = start is not None and start.confusions is not None
-    first = EmState(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
+    prior = prior_of(method.class_prior, sums.class_sizes)
+    first = EmState(sums, None, prior, Squarem() if warm else None)
     solution = iterate(
         step,
         first,
@@ -283,12 +276,12 @@ def fit_confusions(
     )
 
 
-def first_posteriors(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | Expectation:
+def first_posteriors(start: Start | None, rule: str) -> VoteFractions | Expectation:
     """Return the kernel of the first posteriors: vote fractions, or an earlier fit's E-step."""
     if start is None or start.confusions is None or start.class_prior is None:
         return VoteFractions()
     model = Model(np.log(start.confusions + TINY), start.confusions)
-    return Expectation.of(model, prior_of(start.class_prior))
+    return Expectation.of(model, prior_of(rule, start.class_prior))
 
 
 # Least prior of a class before normalising; a likely class is of order one.
@@ -304,23 +297,16 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
     outweigh the prior.
     """
 
-    def step(believed: Sums) -> Step[Sums]:
-        confusions = shrunk_rows(believed.by_worker, PSEUDO_ANSWERS)
-        model = Model(np.log(confusions), confusions)
-        judged = engine.sweep(Expectation.of(model, None))
-        posteriors = engine.whole(POSTERIORS)
-        return Step(judged, judged.change, judged.log_likelihood, posteriors=posteriors)
-
     believed = engine.sweep(SumOver(_slice_sums))
-    solution = iterate(
-        step, believed, stage="answers", tol=0.0, max_iter=1, on_iteration=on_iteration, warn=False
-    )
-    judged = solution.state
+    confusions = shrunk_rows(believed.by_worker, PSEUDO_ANSWERS)
+    judged = engine.sweep(Expectation.of(Model(np.log(confusions), confusions), None))
+    objective, posteriors = judged.log_likelihood, engine.whole(POSTERIORS)
+    on_iteration(Iteration("answers", 1, judged.change, objective, posteriors=posteriors))
     return Fitted(
         confusions=shrunk_rows(judged.by_worker, PSEUDO_ANSWERS),
         class_prior=judged.class_sizes / engine.n_items,
-        iterations=solution.iterations,
-        objective=solution.objective,
+        iterations=1,
+        objective=objective,
     )
 
 

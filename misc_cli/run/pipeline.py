@@ -52,9 +52,8 @@ from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Method
+from misc_cli.selection.candidates import SIGNIFICANT, Method
 from misc_cli.selection.ensemble import FitResult, combine, member_row
-from misc_cli.selection.scoring import SIGNIFICANT
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Completer

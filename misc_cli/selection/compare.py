@@ -16,9 +16,8 @@ from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.selection import worker_pool
-from misc_cli.selection.candidates import Method, fit
+from misc_cli.selection.candidates import Method, fit, lead, standard_error
 from misc_cli.selection.cross_validation import WORTH_A_PROCESS, CrossValidation
-from misc_cli.selection.scoring import lead, standard_error
 from misc_cli.selection.worker_pool import NEVER, check, run_all, warn_of_time
 
 NULL = "null"

@@ -72,14 +72,15 @@ from misc_cli.selection.calibration import (
     surface,
     tempered_forecasts,
 )
-from misc_cli.selection.candidates import Method, fit
-from misc_cli.selection.ensemble import member_row
-from misc_cli.selection.scoring import (
+from misc_cli.selection.candidates import (
     SIGNIFICANT,
+    Method,
     Score,
     Trial,
+    fit,
     lead,
 )
+from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.worker_pool import NEVER, check, run_all
 
 # Fewer answers than this are over before another process could start.

@@ -32,8 +32,7 @@ from misc_cli.selection.calibration import (
     shares_of,
     voted,
 )
-from misc_cli.selection.candidates import Method
-from misc_cli.selection.scoring import Trial
+from misc_cli.selection.candidates import Method, Trial
 
 if TYPE_CHECKING:
     pass

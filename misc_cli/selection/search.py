@@ -4,7 +4,7 @@
    as it cannot come near the best of those. The mean of their posteriors, each weighted by its
    share of the best lead over the null, is the pure result. Without any lead, or where most answers
    are by workers who only ever say one label, hidden answers say nothing of items
-   (scoring.holdout_uninformative): the votes decide.
+   (candidates.holdout_uninformative): the votes decide.
 2. Completed candidates (one per rank) build on the first of the pure methods and are scored by the
    labels they would write, against those of the pure result. If the surest is significantly ahead,
    all that are near it vote. A completer that was asked for is taken at one rank, alone if it is
@@ -38,13 +38,11 @@ from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import ONE_LABEL_SHARE
 from misc_cli.selection import worker_pool
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Method
-from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation, by_answers
-from misc_cli.selection.ensemble import FitResult, mean_of
-from misc_cli.selection.scoring import (
+from misc_cli.selection.candidates import (
     FULL_SHARE,
     NO_SHARE,
     SIGNIFICANT,
+    Method,
     Score,
     Trial,
     holdout_uninformative,
@@ -54,6 +52,8 @@ from misc_cli.selection.scoring import (
     why,
     why_votes,
 )
+from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation, by_answers
+from misc_cli.selection.ensemble import FitResult, mean_of
 from misc_cli.selection.worker_pool import NEVER, OutOfTime, run_all, warn_of_time
 
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.

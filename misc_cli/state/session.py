@@ -32,9 +32,9 @@ from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import described, read_record, rebuilt, request_of, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Trial
 from misc_cli.selection.candidates import fit as fit_method
 from misc_cli.selection.ensemble import FitResult, mean_of
-from misc_cli.selection.scoring import Trial
 from misc_cli.state import store
 from misc_cli.state.store import JOINT, item_fingerprints, listed, member_tables, unlisted
 from misc_cli.version import __version__

@@ -13,9 +13,8 @@ from misc_cli.data.types import Answers, Codes, Floats, KnownLabels, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Fitted
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Method
+from misc_cli.selection.candidates import Method, Score, Trial
 from misc_cli.selection.ensemble import combine
-from misc_cli.selection.scoring import Score, Trial
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
 

@@ -12,14 +12,14 @@ from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
-from misc_cli.selection.cross_validation import CrossValidation
-from misc_cli.selection.scoring import (
+from misc_cli.selection.candidates import (
     Score,
     holdout_uninformative,
     lead,
     standard_error,
     weights,
 )
+from misc_cli.selection.cross_validation import CrossValidation
 from misc_cli.selection.search import hopeless, weighed
 from tests.crowds import labels_from
 from tests.selection.crowds import method, scored, simulated

@@ -7,8 +7,8 @@ import pytest
 
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality.evaluation import expected_error
+from misc_cli.selection.candidates import SIGNIFICANT
 from misc_cli.selection.ensemble import FitResult
-from misc_cli.selection.scoring import SIGNIFICANT
 from misc_cli.selection.search import search, staying
 from tests.selection.crowds import method, scored, simulated
 

@@ -19,9 +19,9 @@ from misc_cli.quality.evaluation import expected_error
 from misc_cli.run.pipeline import run
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection import candidates
+from misc_cli.selection.candidates import SIGNIFICANT, lead
 from misc_cli.selection.compare import compare
 from misc_cli.selection.cross_validation import calibration_of
-from misc_cli.selection.scoring import SIGNIFICANT, lead
 from misc_cli.selection.search import completion_of, search, strength_of
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.conftest import PAPER_SIX, Load

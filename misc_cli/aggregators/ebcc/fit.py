@@ -22,7 +22,6 @@ from misc_cli.aggregators.confusion_kernels import (
     VoteFractions,
     crowd_rows,
     first_posteriors,
-    prior_rule,
 )
 from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
@@ -156,7 +155,7 @@ def best_restart(
     earlier = None if whole is None else (whole.own_workers, whole.own_shared)
     if earlier is None and start is not None and "counts" in start.workers:
         earlier = start.workers, start.shared
-        engine.sweep(first_posteriors(start, prior_rule("estimated")))
+        engine.sweep(first_posteriors(start, "estimated"))
     if earlier is not None:
         counts, shared = earlier[0]["counts"], earlier[1]
         # it may have counted answers that are not here
@@ -290,12 +289,8 @@ def _differences(block: Block, rows: RowArrays, first: str, second: str) -> list
 
 def _marked(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:
     """Return the restart, marked as done if it has converged or is too far behind the leader."""
-    hopeless = (
-        run.iterations >= GRACE
-        and run.number != leader.number
-        and run.elbo + HORIZON * run.gain < leader.elbo
-    )
-    return replace(run, done=_has_converged(method, run) or hopeless)
+    behind = run.number != leader.number and run.elbo + HORIZON * run.gain < leader.elbo
+    return replace(run, done=_has_converged(method, run) or (behind and run.iterations >= GRACE))
 
 
 def _has_converged(method: EnhancedBcc, run: Restart) -> bool:

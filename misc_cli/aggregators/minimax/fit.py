@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion_kernels import first_posteriors, prior_rule
+from misc_cli.aggregators.confusion_kernels import first_posteriors, prior_of
 from misc_cli.aggregators.methods import MinimaxEntropy
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
@@ -381,13 +381,12 @@ def solve(
     worker_ridge = method.worker_regularization * engine.n_classes**2
     # mean answers per worker / mean answers per item = items / workers
     item_ridge = worker_ridge * (method.item_regularization * n_items / n_workers)
-    prior_of = prior_rule(method.class_prior)
 
     def step(state: MinimaxState) -> Step[MinimaxState]:
         state = replace(state, workers=worker_step(engine, structure, state, worker_ridge))
         if method.center == "crowd":
             state = recentred(state)
-        state = replace(state, class_prior=prior_of(state.class_sizes))
+        state = replace(state, class_prior=prior_of(method.class_prior, state.class_sizes))
         table = logit_table(structure, state.workers + state.crowd)
         sums = engine.sweep(ItemStep(structure, table, np.log(state.class_prior), item_ridge))
         # λ_w/2 ‖α‖² + λ_i/2 ‖β‖²
@@ -400,10 +399,13 @@ def solve(
             posteriors=engine.whole(POSTERIORS),
         )
 
-    class_sizes = engine.sweep(first_posteriors(start, prior_of)).class_sizes
+    class_sizes = engine.sweep(first_posteriors(start, method.class_prior)).class_sizes
     engine.sweep(ZeroItems(structure))
     first = MinimaxState(
-        structure.zeros(1), structure.zeros(n_workers), class_sizes, prior_of(class_sizes)
+        structure.zeros(1),
+        structure.zeros(n_workers),
+        class_sizes,
+        prior_of(method.class_prior, class_sizes),
     )
     if start is not None and "parameters" in start.workers:
         workers = np.moveaxis(start.workers["parameters"], 0, 1).copy()
