@@ -29,7 +29,7 @@ from misc_cli.errors import ConfigError
 if TYPE_CHECKING:
     from misc_cli.aggregators.confusion_kernels import Model
     from misc_cli.data.types import Aggregation, Floats, Labels, Start
-    from misc_cli.engines.protocol import Engine, EngineMethod, Fitted
+    from misc_cli.engines.protocol import Engine, Fitted
 
 # Pseudo-answers per class that pull the confusions of a worker towards the crowd's.
 VOTE_SHRINKAGE = 0.5
@@ -46,14 +46,17 @@ TOL_IN_FOLDS = 0.05
 class OnEngines:
     """A method for engines that can be called on labels in memory, as every aggregator."""
 
-    def __call__(
-        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
-    ) -> Aggregation:
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
         from misc_cli.engines.local import MemoryEngine
         from misc_cli.engines.protocol import gathered
 
         engine = MemoryEngine(labels)
         return gathered(engine, self.solve(engine, on_iteration, labels.start))
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        raise NotImplementedError
 
 
 # Parameters that several methods have.

@@ -167,27 +167,22 @@ def folds(
     labels = replace(labels, start=None)
     answers = answers_of(votes)
     size = max(1, round(fraction * len(answers)))
+    drawn: Iterator[Positions]
     if votes.n_votes >= DRAWN_BY_NAME:
         drawn = _by_name(labels, fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed))
     else:
-        drawn = _by_order(answers, n_folds, size, seed)
+        rng = np.random.default_rng(seed)
+        # rank the answers at random within their item; the first of each item stays
+        order = np.lexsort((rng.random(len(answers)), answers.items))
+        starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
+        shuffled = np.setdiff1d(np.arange(len(answers)), order[starts], assume_unique=True)
+        rng.shuffle(shuffled)
+        drawn = (np.sort(shuffled[fold * size : (fold + 1) * size]) for fold in range(n_folds))
     for chosen in drawn:
         if len(chosen) == 0:
             return
         kept = SparseVotes(without(votes.matrix, chosen), votes.n_workers, votes.n_classes)
         yield replace(labels, votes=kept), answers.take(chosen)
-
-
-def _by_order(answers: Triplets, n_folds: int, size: int, seed: int) -> Iterator[Positions]:
-    """Yield the positions of each fold's answers, drawn by a shuffle."""
-    rng = np.random.default_rng(seed)
-    # rank the answers at random within their item; the first of each item stays
-    order = np.lexsort((rng.random(len(answers)), answers.items))
-    starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
-    candidates = np.setdiff1d(np.arange(len(answers)), order[starts], assume_unique=True)
-    rng.shuffle(candidates)
-    for fold in range(n_folds):
-        yield np.sort(candidates[fold * size : (fold + 1) * size])
 
 
 def _by_name(labels: Labels, draws: list[Draw]) -> Iterator[Positions]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import partial, reduce
 from operator import iadd
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.encode import Counts
-from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Start
+from misc_cli.data.types import Aggregation, Floats, Names
 from misc_cli.data.types import Fitted as Fitted
 from misc_cli.data.votes import totals_by_class
 from misc_cli.errors import MiscError
@@ -144,30 +144,33 @@ class FusedKernels(Generic[Sums]):
 
 
 @dataclass(frozen=True)
-class CopyRows:
-    """Copy rows to another name."""
+class WriteRows(Generic[SumsOut]):
+    """Writes the rows that a function returns for each block, and adds up what it returns beside.
 
-    source: str
-    target: str
+    `function` is one of a module, or a `partial` of one, so that it can be pickled; `needs` and
+    `writes` as in `Kernel`.
+    """
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.source,)
+    function: Callable[[Block, RowArrays], tuple[RowArrays, SumsOut]]
+    needs: tuple[str, ...]
+    writes: tuple[str, ...]
 
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.target,)
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]:
+        return self.function(block, rows)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {self.target: rows[self.source]}, 0
+
+def copy_rows(source: str, target: str) -> WriteRows[int]:
+    """Return a kernel that copies rows to another name."""
+    return WriteRows(partial(_copied, source=source, target=target), (source,), (target,))
+
+
+def _copied(_: Block, rows: RowArrays, source: str, target: str) -> tuple[RowArrays, int]:
+    return {target: rows[source]}, 0
 
 
 @dataclass(frozen=True)
 class SumOver(Generic[SumsOut]):
-    """Adds up what a function returns for each block; it writes no rows.
-
-    `function` is one of a module, or a `partial` of one, so that it can be pickled.
-    """
+    """Adds up what a function, as in `WriteRows`, returns for each block; it writes no rows."""
 
     function: Callable[[Block, RowArrays], SumsOut]
     writes: ClassVar[tuple[str, ...]] = ()
@@ -254,14 +257,6 @@ class AnswerEngine(Engine, Protocol):
 def add_up(partials: Iterable[Sums]) -> Sums:
     """Return the sum of partial sums in the order they come, in place of the first one."""
     return reduce(iadd, partials)
-
-
-class EngineMethod(Protocol):
-    """A method that runs on any engine."""
-
-    def solve(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> Fitted: ...
 
 
 def gathered(engine: Engine, fitted: Fitted) -> Aggregation:

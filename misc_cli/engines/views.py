@@ -1,6 +1,6 @@
 """Views of an engine without some answers or without gold; engines gathered into memory.
 
-`Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
+`hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
 those answers; `revealed` returns them and what a fit on the view says of their items: nothing of
 the size of all items.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Generic, cast
+from typing import Generic, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from misc_cli.engines.protocol import (
     SumOver,
     Sums,
     SumsOut,
+    WriteRows,
     row_names,
 )
 
@@ -108,22 +109,18 @@ def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryE
 DRAWN = "drawn"
 
 
-@dataclass(frozen=True)
-class Hide:
-    """Marks the items whose answers a draw hides, and counts the hidden answers."""
+def hide(engine: Engine, draw: Draw) -> int:
+    """Mark the items whose answers a draw hides; return how many answers that are."""
+    return engine.sweep(WriteRows(partial(_hide, draw=draw), (), (DRAWN,)))
 
-    draw: Draw
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = (DRAWN,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        matrix, keys = block.matrix, item_keys(block.items)
-        hidden = self.draw.hidden(matrix, block.n_classes, keys)
-        drawn = np.zeros_like(keys)
-        of_hidden = _rows_of(matrix, hidden)
-        drawn[of_hidden] = keys[of_hidden]
-        return {DRAWN: drawn}, len(hidden)
+def _hide(block: Block, _: RowArrays, draw: Draw) -> tuple[RowArrays, int]:
+    matrix, keys = block.matrix, item_keys(block.items)
+    hidden = draw.hidden(matrix, block.n_classes, keys)
+    drawn = np.zeros_like(keys)
+    of_hidden = _rows_of(matrix, hidden)
+    drawn[of_hidden] = keys[of_hidden]
+    return {DRAWN: drawn}, len(hidden)
 
 
 def _rows_of(matrix: sp.csr_array, positions: Positions) -> Positions:
@@ -186,7 +183,7 @@ class View:
 
 
 class TrainingView(View):
-    """Shows an engine without the answers that a draw hides; `Hide` went before."""
+    """Shows an engine without the answers that a draw hides; `hide` went before."""
 
     def __init__(self, engine: Engine, draw: Draw, n_hidden: int) -> None:
         super().__init__(engine, partial(_without_drawn, draw=draw), n_hidden, (DRAWN,))

@@ -40,18 +40,8 @@ class Interval(NamedTuple):
     high: float
 
 
-def agreement_sums(totals: Floats) -> Floats:
-    """Return the sums that alpha and pairwise agreement need, (4 + n_classes,).
-
-    totals  (n_items, n_classes) votes of each class. The sums of blocks of items add up to those of
-    all items, which `of_sums` takes.
-    """
-    sums: Floats = _by_item(totals)[0].sum(axis=0)
-    return sums
-
-
 def of_sums(table: Floats) -> tuple[Floats, Floats]:
-    """Return Krippendorff's alpha and pairwise agreement of each row of sums (`_by_item`).
+    """Return Krippendorff's alpha and pairwise agreement of each row of sums (`item_sums`).
 
     Alpha is 1 where workers always agree, 0 as by chance, below 0 worse than chance. The agreement
     is the probability that two answers to the same item agree, the item drawn first (Fleiss's P̄).
@@ -69,7 +59,7 @@ def of_sums(table: Floats) -> tuple[Floats, Floats]:
 
 def agreement_of(votes: Votes) -> tuple[float, float]:
     """Return Krippendorff's alpha and the pairwise agreement."""
-    sums = sum(agreement_sums(votes.class_totals(rows)) for rows in votes.blocks)
+    sums = sum(item_sums(votes.class_totals(rows))[0].sum(axis=0) for rows in votes.blocks)
     alpha, agreement = of_sums(np.atleast_2d(sums))
     return float(alpha[0]), float(agreement[0])
 
@@ -95,11 +85,11 @@ def agreement_intervals(
 
 
 def _sums_by_group(votes: Votes, group: npt.NDArray[np.int64]) -> Floats:
-    """Return the rows of `_by_item` summed by group of items, (n_groups, 4 + n_classes)."""
+    """Return the rows of `item_sums` summed by group of items, (n_groups, 4 + n_classes)."""
     table = np.zeros((int(group.max(initial=0)) + 1, 4 + votes.n_classes))
 
     def kernel(rows: slice) -> Floats:
-        own, paired = _by_item(votes.class_totals(rows))
+        own, paired = item_sums(votes.class_totals(rows))
         of = group[rows][paired]
         members = sp.csr_array((np.ones(len(of)), (of, np.arange(len(of)))), (len(table), len(of)))
         return np.asarray(members @ own)
@@ -109,7 +99,7 @@ def _sums_by_group(votes: Votes, group: npt.NDArray[np.int64]) -> Floats:
     return table
 
 
-def _by_item(totals: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def item_sums(totals: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return a row of sums for each item with two answers, and a mask of these items.
 
     totals   (n_items, n_classes) votes of each class

@@ -31,9 +31,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +41,7 @@ import scipy.sparse as sp
 from misc_cli.data.holdout import item_keys
 from misc_cli.data.posteriors import clamp, tied_classes
 from misc_cli.data.types import Floats
-from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver, WriteRows
 from misc_cli.errors import MiscWarning
 
 SHRINKAGE = 2.0
@@ -120,7 +119,8 @@ def doubt(engine: Engine, evidence: Evidence, calibrate: bool) -> None:
     if text:
         warnings.warn(text, MiscWarning, stacklevel=3)
     if calibrate and evidence.weight < 1.0:
-        engine.sweep(WeighEvidence(evidence.weight, evidence.shares))
+        kernel = partial(weigh_evidence, weight=evidence.weight, shares=evidence.shares)
+        engine.sweep(WriteRows(kernel, (POSTERIORS,), (POSTERIORS,)))
 
 
 def _weighed(summed: Floats, said: Counts, one_label: bool = False) -> Evidence:
@@ -279,21 +279,14 @@ def _said_together(
     return np.array([same.sum(), (same**2).sum(), pairs.sum()])
 
 
-@dataclass(frozen=True)
-class WeighEvidence:
+def weigh_evidence(
+    _: Block, rows: RowArrays, weight: float, shares: Floats
+) -> tuple[RowArrays, int]:
     """Draw posteriors towards the class shares, by `Evidence.weight`; no label changes."""
-
-    weight: float
-    shares: Floats = field(repr=False)
-
-    needs: ClassVar[tuple[str, ...]] = (POSTERIORS,)
-    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        written = toward_shares(np.asarray(rows[POSTERIORS]), self.shares, self.weight)
-        if GOLD in rows:
-            clamp(written, rows[GOLD])
-        return {POSTERIORS: written}, 0
+    written = toward_shares(np.asarray(rows[POSTERIORS]), shares, weight)
+    if GOLD in rows:
+        clamp(written, rows[GOLD])
+    return {POSTERIORS: written}, 0
 
 
 def toward_shares(posteriors: Floats, shares: Floats, weight: float) -> Floats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,10 @@ from misc_cli.engines.protocol import (
     RowArrays,
     Summed,
     SumOver,
+    WriteRows,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.agreement import agreement_sums, of_sums
+from misc_cli.quality.agreement import item_sums, of_sums
 from misc_cli.quality.worker_dependence import WorkerPairs, effective_votes
 
 Figure = float | int | bool | None
@@ -138,7 +139,8 @@ def mark_truth(engine: AnswerEngine, truth: KnownLabels) -> None:
     names, rows = names.take(order), rows[order]
     texts = trimmed(truth.labels).take(rows)
     codes = pc.fill_null(pc.index_in(texts, classes), len(classes)).to_numpy().astype(np.int32)
-    found = engine.sweep(_MarkTruth(names, codes, hashes[order])) if len(names) else []
+    kernel = partial(_mark_truth, names=names, classes=codes, hashes=hashes[order])
+    found = engine.sweep(WriteRows(kernel, (), (TRUTH,))) if len(names) else []
     at = np.concatenate([np.zeros(0, dtype=np.int64), *found])
     if not len(at):
         _warn("no item with truth is among the answers' items: there is no error to report")
@@ -148,33 +150,25 @@ def mark_truth(engine: AnswerEngine, truth: KnownLabels) -> None:
         _warn(f"{case}; it counts as wrong")
 
 
-@dataclass(frozen=True)
-class _MarkTruth:
-    """Looks items up among those with truth, by hash: no block goes through all names.
+def _mark_truth(
+    block: Block, _: RowArrays, names: Names, classes: Codes, hashes: Hashes
+) -> tuple[RowArrays, list[Array]]:
+    """Look items up among those with truth, by hash: no block goes through all names.
 
     names, classes, hashes  (n_known,) each, sorted by hash; the class is n_classes where no worker
                             gave it
-    Its sums are the positions of the items that it found.
+    Returns the positions of the items that it found beside their truth.
     """
-
-    names: Names
-    classes: Codes
-    hashes: Hashes
-
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = (TRUTH,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, list[Array]]:
-        items = block.items
-        sought = name_hashes(items)
-        near = np.minimum(np.searchsorted(self.hashes, sought), len(self.hashes) - 1)
-        here = np.flatnonzero(self.hashes[near] == sought)
-        at = near[here]
-        same = pc.equal(self.names.take(pa.array(at)), items.take(pa.array(here)))
-        chosen = same.to_numpy(zero_copy_only=False).astype(bool)
-        truth = np.full(len(items), -1, dtype=np.int32)
-        truth[here[chosen]] = self.classes[at[chosen]]
-        return {TRUTH: truth}, [at[chosen]]
+    items = block.items
+    sought = name_hashes(items)
+    near = np.minimum(np.searchsorted(hashes, sought), len(hashes) - 1)
+    here = np.flatnonzero(hashes[near] == sought)
+    at = near[here]
+    same = pc.equal(names.take(pa.array(at)), items.take(pa.array(here)))
+    chosen = same.to_numpy(zero_copy_only=False).astype(bool)
+    truth = np.full(len(items), -1, dtype=np.int32)
+    truth[here[chosen]] = classes[at[chosen]]
+    return {TRUTH: truth}, [at[chosen]]
 
 
 @dataclass
@@ -183,7 +177,7 @@ class _Seen(Summed):
 
     confidence  of the labels; `lowest` is the least one
     ties        items whose top classes tie
-    agreement   as `agreement_sums` has it
+    agreement   sums of `item_sums`
     unanimous   items on which all answers agree, those of gold left out
     overruled   those of them that got another label
     examples    the first of the overruled in each block, by name
@@ -226,7 +220,7 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
         confidence=float(decision.confidence.sum()),
         lowest=float(decision.confidence.min()),
         ties=int(decision.tied.sum()),
-        agreement=agreement_sums(totals),
+        agreement=item_sums(totals)[0].sum(axis=0),
         unanimous=int(judged.sum()),
         overruled=len(against),
         examples=[block.items[int(at)].as_py() for at in against[:1]],

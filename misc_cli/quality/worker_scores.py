@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from misc_cli.aggregators.confusion_kernels import (
     PSEUDO_ANSWERS,
     ExpectedCounts,
+    Sums,
     confusions_of,
     shrunk_rows,
 )
@@ -29,6 +30,7 @@ from misc_cli.data.types import Answers, Floats, Labels, Names
 from misc_cli.data.votes import Rows
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
 from misc_cli.quality.evaluation import wilson
+from misc_cli.quality.evidence import said_by_workers
 
 VOTE_CELLS_AT_ONCE = 1 << 21  # of votes × classes
 CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
@@ -68,25 +70,15 @@ class PeerAgreement:
 
 def peer_agreement(engine: Engine) -> PeerAgreement:
     """Compare each worker with the others, from the posteriors on the engine, in three sweeps."""
-    counted = engine.sweep(SumOver(_count_said))
-    said, crowd = np.split(counted, [engine.n_workers])
+    said = said_by_workers(engine).astype(np.float64)
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
-    crowd = crowd + 0.5 / engine.n_classes
+    counted = engine.sweep(ExpectedCounts())
+    crowd = counted.by_worker.sum(axis=0) + 0.5 / engine.n_classes  # [true, observed]
     typical = crowd / crowd.sum(axis=1, keepdims=True)
-    kernel = partial(_compare, tables=log_tables(engine), typical=typical, shares=shares)
+    kernel = partial(_compare, tables=log_tables(counted), typical=typical, shares=shares)
     found = engine.sweep(SumOver(kernel))
     answers, right, at_best, chance, noise = found[:, :5].T
     return PeerAgreement(answers, right, at_best, chance, noise, said, found[:, 5:])
-
-
-def _count_said(block: Block, rows: RowArrays) -> Floats:
-    """Count answers of each class, (n_workers + n_classes, n_classes).
-
-    First those of each worker; then those of the whole crowd given the label, [true, observed].
-    """
-    crowd = np.asarray(rows[POSTERIORS]).T @ block.class_totals()
-    said = np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
-    return np.vstack([said.reshape(-1, crowd.shape[1]), crowd])
 
 
 def _compare(
@@ -135,16 +127,16 @@ def parts_of(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr
             yield slice(first, last), votes, items
 
 
-def log_tables(engine: Engine) -> tuple[Floats, Floats]:
-    """Return log π_w[c, k] and the log prior, by the posteriors on the engine.
+def log_tables(counted: Sums) -> tuple[Floats, Floats]:
+    """Return log π_w[c, k] and the log prior, by expected counts.
 
     The first is (n_workers * n_classes, n_classes): of column (w, k) of the votes for each true
     class c.
     """
-    counted, n_classes = engine.sweep(ExpectedCounts()), engine.n_classes
+    sizes = counted.class_sizes + 1.0
     confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
-    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
-    return table, np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
+    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, len(sizes))
+    return table, np.log(sizes / sizes.sum())
 
 
 def leave_one_out(
@@ -256,7 +248,9 @@ def median_seconds(answers: Answers, workers: Names) -> Floats | None:
 
 def labels_that_change(engine: Engine) -> Indices:
     """Return how many labels would be others without each worker's answers, (n_workers,)."""
-    return engine.sweep(SumOver(partial(_changed, tables=log_tables(engine))))
+    return engine.sweep(
+        SumOver(partial(_changed, tables=log_tables(engine.sweep(ExpectedCounts()))))
+    )
 
 
 def _changed(block: Block, rows: RowArrays, tables: tuple[Floats, Floats]) -> Indices:

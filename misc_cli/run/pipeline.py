@@ -38,9 +38,9 @@ from misc_cli.engines.protocol import (
     POSTERIORS,
     TRUTH,
     AnswerEngine,
-    CopyRows,
     Engine,
     SumOver,
+    copy_rows,
     count_known,
 )
 from misc_cli.engines.views import behind, gathered_engine
@@ -274,7 +274,7 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
     judged = gathered_engine(engine) if engine.n_votes < holdout.DRAWN_BY_NAME else engine
     in_place = judged is engine and not isinstance(engine, MemoryEngine)
     if in_place:  # trials change the rows
-        engine.sweep(CopyRows(POSTERIORS, member_row(POSTERIORS)))
+        engine.sweep(copy_rows(POSTERIORS, member_row(POSTERIORS)))
     calibration = calibration_of(
         method,
         judged,
@@ -284,7 +284,7 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         on_iteration=on_iteration if in_place else ignore_iteration,
     )
     if in_place:
-        engine.sweep(CopyRows(member_row(POSTERIORS), POSTERIORS))
+        engine.sweep(copy_rows(member_row(POSTERIORS), POSTERIORS))
     return calibrated_by(found, calibration)
 
 

@@ -41,18 +41,18 @@ from misc_cli.engines.protocol import (
     POSTERIORS,
     Array,
     Block,
-    CopyRows,
     Engine,
     Fitted,
     RowArrays,
     SumOver,
+    copy_rows,
     count_known,
 )
 from misc_cli.engines.views import (
-    Hide,
     TrainingView,
     View,
     gathered_votes,
+    hide,
     revealed,
     without_gold,
 )
@@ -151,7 +151,7 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         return
     size = max(1, round(share * engine.n_votes))
     for draw in fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed):
-        n_hidden = engine.sweep(Hide(draw))
+        n_hidden = hide(engine, draw)
         if n_hidden == 0:
             return
         yield Fold(TrainingView(engine, draw, n_hidden), revealed(engine, draw)[0])
@@ -208,7 +208,7 @@ class CrossValidation:
     def mark(self, fold: Fold) -> None:
         """Hide the answers of a fold on an engine that hides those of one fold at a time."""
         if isinstance(fold.training, TrainingView) and self._marked is not fold:
-            self.engine.sweep(Hide(fold.training.draw))
+            hide(self.engine, fold.training.draw)
             self._marked = fold
 
     @cached_property
@@ -278,7 +278,7 @@ class CrossValidation:
         if fold is None and isinstance(engine, MemoryEngine):
             posteriors = engine.whole(POSTERIORS)
         elif fold is None:
-            engine.sweep(CopyRows(POSTERIORS, member_row(method.name)))
+            engine.sweep(copy_rows(POSTERIORS, member_row(method.name)))
         said = [(str(warning.message), warning.category) for warning in caught]
         spent = time.perf_counter() - started
         light = replace(fitted, predictor=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.engines.protocol import Block, CopyRows, FusedKernels, RowArrays
+from misc_cli.engines.protocol import Block, FusedKernels, RowArrays, copy_rows
 from misc_cli.spark import lineage
 
 
@@ -51,7 +51,7 @@ def test_rows_that_follow_from_earlier_rows_need_all_of_them() -> None:
 
 
 def test_what_a_copy_was_made_from_stays_until_the_copy_is_made_anew() -> None:
-    copy = CopyRows("x", "y")
+    copy = copy_rows("x", "y")
     assert kept(Makes("x"), copy, Makes("x")) == "abc"
     assert kept(Makes("x"), copy, Makes("x"), Makes("y")) == "cd"
 

@@ -21,9 +21,9 @@ from misc_cli.quality.evidence import (
     SHRINKAGE,
     Counts,
     Evidence,
-    WeighEvidence,
     agreement_beyond_chance,
     dependence_probability,
+    doubt,
     evidence_of,
     label_habits,
     one_label_workers,
@@ -207,12 +207,13 @@ def test_no_label_changes(weight: float) -> None:
     assert (before.tied == after.tied).all()
 
 
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.MiscWarning")
 def test_gold_stays_certain() -> None:
     labels = crowd_of(np.array([[0, 1, 0], [0, 1, 1]]), 2)
     posteriors = np.array([[1.0, 0.0], [0.2, 0.8], [0.5, 0.5]])
     known = replace(labels, gold=np.array([0, -1, -1], dtype=np.int32))
     engine = MemoryEngine(known, {POSTERIORS: posteriors})
-    engine.sweep(WeighEvidence(0.0, np.array([0.3, 0.7])))
+    doubt(engine, Evidence(0.0, 0.0, 0.0, 0.1, np.array([0.3, 0.7]), False), True)
     written = engine.whole(POSTERIORS)
     assert written is not None
     assert written[0].tolist() == [1.0, 0.0]

@@ -40,12 +40,12 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     POSTERIORS,
     Block,
-    CopyRows,
     Engine,
     Fitted,
     FusedKernels,
     RowArrays,
     SumOver,
+    copy_rows,
 )
 
 # A restart is given up only after this many sweeps, so that its subtypes have time to separate
@@ -162,7 +162,7 @@ def best_restart(
         counted = np.flatnonzero(counts.reshape(len(sums.counts), -1).any(axis=1))
         priors = replace(priors, used=np.union1d(priors.used, counted))
         begun = Restart(0, shared["classes"].astype(np.intp), shared["subtype_sizes"], counts)
-        engine.sweep(CopyRows(POSTERIORS, begun.row_name))
+        engine.sweep(copy_rows(POSTERIORS, begun.row_name))
         best, _ = _run_wave(method, engine, priors, [begun], None, on_iteration)
     else:
         edges = [0, *range(WAVE, method.restarts, WAVE), method.restarts]
