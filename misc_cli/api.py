@@ -172,8 +172,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return methods ranked by how well they forecast answers that were hidden from them.
 
-    Of several datasets, a mapping from names to frames, files or folders (answers.csv, truth.csv),
-    return methods × datasets with their mean, average rank and a test, as `misc compare` prints it.
+    Of several datasets, a mapping from names to frames or files, return methods × datasets with
+    their mean, average rank and a test, as `misc compare` prints it.
 
     Parameters
     ----------
@@ -195,7 +195,6 @@ def compare(
     >>> compare(answers, aggregators=["mv", "ds-em"], completers=["none"])["method"].tolist()
     ['ds-em', 'mv', 'null']
     """
-    from misc_cli.job.datasets import find_datasets
     from misc_cli.run.pipeline import combinations
     from misc_cli.selection.candidates import applicable
     from misc_cli.selection.compare import Dataset, compare_datasets
@@ -216,19 +215,12 @@ def compare(
         truths = dict(truth) if isinstance(truth, Mapping) else dict.fromkeys(named, truth)
         datasets = []
         for name, given in named.items():
-            read, _, kind = answers_of(given, options) if is_frame(given) else (None, (), Kind())
-            ordered = replace(rules, class_order=class_order_of(class_order, kind))
-            if read is not None:
-                datasets.append(Dataset(name, pipeline.memory_engine(read, ordered)))
-            else:
-                places = names_of(given)
-                files = find_datasets(places, as_one=not FilePath(places[0]).is_dir())
-                found = [one.read(options, ordered) for one in files]
-                datasets += [replace(found[0], name=name)] if name and len(found) == 1 else found
+            read, _, kind = answers_of(given, options)
+            order = class_order_of(class_order, kind)
+            engine = pipeline.memory_engine(read, replace(rules, class_order=order))
             known, _ = known_of(truths.get(name))
-            if known is not None:
-                last = datasets[-1]
-                datasets[-1] = replace(last, truth=encode_known(last.engine.labels, known))
+            codes = None if known is None else encode_known(engine.labels, known)
+            datasets.append(Dataset(name, engine, codes))
 
         def methods(dataset: Dataset) -> list[Candidate]:
             chosen = aggregators or applicable(dataset.engine)
