@@ -347,20 +347,13 @@ def items(run: F | Source | Result[F]) -> F:
     return _table_of("items", run)
 
 
-def report(
-    run: Frame | Source | Result[Any],
-    path: Path = "report.html",
-    *,
-    anonymize_workers: bool = False,
-) -> FilePath:
+def report(run: Frame | Source | Result[Any], path: Path = "report.html") -> FilePath:
     """Write one page (.html) or workbook (.xlsx) that shows a run, and return its path.
 
     Parameters
     ----------
     run
         A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
-    anonymize_workers
-        True shows numbers in place of the workers' names.
 
     Examples
     --------
@@ -370,15 +363,12 @@ def report(
     'page.html'
     """
     from misc_cli.job.outputs import check_report_name, report_bytes
-    from misc_cli.report.frames import anonymized
     from misc_cli.writers.output_set import write_all
 
     place = FilePath(path)
     with session():
         check_report_name(place)
-        found = _report_of(run)
-        page = report_bytes(anonymized(found) if anonymize_workers else found, place)
-        write_all({place: page})
+        write_all({place: report_bytes(_report_of(run), place)})
         return place
 
 

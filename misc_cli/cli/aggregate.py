@@ -38,7 +38,6 @@ OUTPUT = options.table(
         "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
         "the extra excel).",
         "--title TEXT": options.TITLE,
-        "--anonymize-workers": options.ANONYMIZE,
         "--diagnostics FILE": "One JSON object per iteration [default: beside the output, if that "
         "is a file].",
         "--changes FILE": "What changed since the labels that this run replaces: items flipped, "

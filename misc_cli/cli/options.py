@@ -139,7 +139,6 @@ state = table(
     settled={"type": numbers(whole=False, count=2)},
 )
 TITLE = "Of the report [default: its figures and the names of the files]."
-ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 
 talking = table(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT = "report.html"
 REPORT = """
 misc report answers.csv --truth truth.csv -o report.xlsx
-misc report labels.run.json -o report.html --anonymize-workers
+misc report labels.run.json -o report.html --title "Batch 7"
 """
 
 sources_argument = click.Argument(
@@ -62,12 +62,10 @@ def reports_from(
     They are by question where the run is of several; else there is one, by None.
     """
     from misc_cli.job.perform import run_in_memory
-    from misc_cli.report.frames import anonymized
     from misc_cli.report.load_run import read_runs
     from misc_cli.run.run_record import files_read, read_record
     from misc_cli.writers.output_paths import check_writable
 
-    hidden = parameters.get("anonymize_workers", False)
     runs = [source for source in sources if source.endswith("run.json")]
     if runs and len(sources) > 1:
         raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
@@ -76,8 +74,7 @@ def reports_from(
         options.refuse_run_flags(runs[0], but=["question"] if "questions" in record else [])
         check_writable(outputs, [*sources, *files_read(record)])
         with console.watching():
-            found = read_runs(runs[0], parameters["question"])
-        return {name: anonymized(one) if hidden else one for name, one in found.items()}
+            return read_runs(runs[0], parameters["question"])
     request = options.request_of_run(sources, parameters, "gold", "truth")
     check_writable(outputs, request.files)
     with console.watching():
@@ -85,7 +82,7 @@ def reports_from(
         if of_workers and run.read is not None and run.read.anonymous:
             raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
         facts = run.record(warnings=console.warnings, command=options.command_line())
-        return {None: run.report(facts, anonymize=hidden)}
+        return {None: run.report(facts)}
 
 
 REPORT_OUTPUT = options.table(
@@ -94,7 +91,6 @@ REPORT_OUTPUT = options.table(
         "-o --output FILE": "A page (.html), or a workbook (.xlsx, needs the extra excel); - is "
         "the page on stdout.",
         "--title TEXT": options.TITLE,
-        "--anonymize-workers": options.ANONYMIZE,
     },
     output={"default": DEFAULT, "show_default": True},
 )
@@ -182,7 +178,6 @@ def list_options(below: str, more: Mapping[str, str], **types: Any) -> list[clic
 
 OF_WORKERS = {
     "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
-    "--anonymize-workers": options.ANONYMIZE,
 }
 
 

@@ -281,7 +281,7 @@ class OutputSet:
 
             write_table(reject_columns(read.rejects if read else []), stream, file)
         else:
-            made = run.report(run.record(**facts), anonymize=request.anonymize_workers)
+            made = run.report(run.record(**facts))
             stream.write(report_bytes(made, run.places[name]))
 
 

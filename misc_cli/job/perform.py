@@ -85,13 +85,12 @@ class QuestionRun:
         known = {name: found.file for name, found in self.known.items()}
         return manifest(self.outcome, self.request, inputs, known, **facts)
 
-    def report(self, facts: dict[str, Any], *, anonymize: bool) -> Report:
+    def report(self, facts: dict[str, Any]) -> Report:
         """Return the report of the run; `facts` is its record."""
-        from misc_cli.report.frames import anonymized, build
+        from misc_cli.report.frames import build
 
         kept = None if self.read is None else self.read.kept
-        report = build(self.outcome, facts, kept, title=self.request.title or "")
-        return anonymized(report) if anonymize else report
+        return build(self.outcome, facts, kept, title=self.request.title or "")
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,13 @@ class Report:
     """The frames of a run and its facts (the content of run.json).
 
     `labels` are the encoded answers. `missing` says in sentences what the files of the run do not
-    hold and how to get it. `aliases` maps the name of each worker to the one that an anonymous
-    report shows. `carried` names the columns of items that --keep brought along.
+    hold and how to get it. `carried` names the columns of items that --keep brought along.
     """
 
     frames: Frames
     facts: Mapping[str, Any]
     labels: Labels
     missing: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     carried: tuple[str, ...] = ()
 
@@ -221,36 +218,3 @@ def item_frame(outcome: RunResult) -> pd.DataFrame:
         columns["gold"] = labels.gold >= 0
     found = pd.DataFrame(columns)
     return found.sort_values("confidence", kind="stable").reset_index(drop=True)
-
-
-def anonymized(report: Report) -> Report:
-    """Return the report with a number in place of each worker's name.
-
-    The command, the request and the names of files are removed too: they may hold a name.
-    """
-    frames, aliases = dict(report.frames), {}
-    workers = frames.get("workers")
-    if workers is not None:
-        # worst first, as the page shows them: by the alphabet a number could be traced to the name
-        width = len(str(len(workers)))
-        aliases = {name: f"worker {at:0{width}}" for at, name in enumerate(workers["worker"], 1)}
-        for name in {"workers", "panel"} & set(frames):
-            frames[name] = frames[name].assign(worker=frames[name]["worker"].map(aliases))
-        for name in ("alike", "reason", "verdict") if "alike" in workers else ():
-            frames["workers"][name] = [
-                re.sub(rf"(?<!\w){re.escape(other)}(?!\w)", aliases[other], text)
-                if other in aliases
-                else text
-                for text, other in zip(workers[name], workers["alike"], strict=True)
-            ]
-    hidden = ("command", "request", "state", "outputs")
-    facts = {name: value for name, value in report.facts.items() if name not in hidden}
-    facts["warnings"] = [
-        re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), str(text))
-        for text in facts.get("warnings", [])
-    ]
-    facts["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
-    facts["known"] = {
-        name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()
-    }
-    return replace(report, frames=frames, facts=facts, aliases=aliases)

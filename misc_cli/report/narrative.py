@@ -72,7 +72,7 @@ def title(report: Report) -> str:
     """Return the report's own title, or the number of labels and the names of the files."""
     files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
     labels = count(report.facts["figures"]["items"], "label")
-    if report.title or not files or report.aliases:
+    if report.title or not files:
         return report.title or labels
     return f"{labels} from {listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
 

@@ -125,7 +125,6 @@ def _content(report: Report) -> dict[str, Any]:
         "n_items": len(items),
         "agreement": _rows(frames.get("agreement")),
         "tried": _rows(frames.get("tried")),
-        "anonymous": bool(report.aliases),
         "run_facts": _run_facts(facts),
         "data": strict(
             {
@@ -189,7 +188,6 @@ def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
     matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
     who, said = np.divmod(matrix.indices, labels.n_classes)
     names = labels.workers.take(pa.array(who)).to_pandas()
-    names = names.replace(dict(report.aliases)) if report.aliases else names
     given = np.array(labels.classes.to_pylist(), dtype=object)[said]
     of = np.repeat(np.array(items, dtype=object), np.diff(matrix.indptr))
     for (item, label), workers in names.groupby([of, given], sort=False):

@@ -29,7 +29,7 @@ NEEDS = {
     **dict.fromkeys(("accept", "rechoose", "keep_settled"), "state"),
     "settled": "keep_settled",
     **dict.fromkeys(("keep_rejected", "publish_anyway"), "fail_if"),
-    **dict.fromkeys(("anonymize_workers", "title"), "report"),
+    "title": "report",
 }
 # Fields without any effect on the bytes of an output.
 WITHOUT_EFFECT = ("fail_if", "keep_rejected", "publish_anyway", "state", "rechoose")
@@ -69,7 +69,6 @@ class AggregateRequest:
     workers: str | None = None
     report: str | None = None
     title: str | None = None
-    anonymize_workers: bool = False
     diagnostics: str | None = None
     changes: str | None = None
     metrics: str | None = None
