@@ -34,7 +34,7 @@ LOCAL_FLAGS = (
 )
 # Flags of reading that every engine heeds; the others are the local one's.
 READING_FLAGS = (
-    *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
+    *("worker_col", "item_col", "label_col", "delimiter", "header", "format"),
     *("where", "no_answer", "rename", "extract", "labels"),
     *("fold_case", "allow_odd", "duplicates"),
 )

@@ -259,11 +259,11 @@ def _read_pieces(pieces: Sequence[Piece], n_shares: int) -> list[Any]:
     counts, digests = Counts(), []
     cut: list[list[Any]] = [[] for _ in range(n_shares)]
     for piece in pieces:
-        if piece.first:
+        if piece.row_groups is None or piece.row_groups[0] == 0:  # the file begins with it
             digests.append(fingerprint(piece.path))
-        for batch in batches(piece):
-            counts += Counts(batch.n_rows, batch.n_empty)
-            for tables, table in zip(cut, split(batch.answers, n_shares), strict=True):
+        for answers, n_rows, n_empty in batches(piece):
+            counts += Counts(n_rows, n_empty)
+            for tables, table in zip(cut, split(answers, n_shares), strict=True):
                 tables.append(table)
     return [(counts, digests), *map(joined, cut)]
 

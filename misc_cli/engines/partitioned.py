@@ -332,9 +332,9 @@ def on_disk(
     def answers() -> Iterator[Answers]:
         nonlocal counts
         for piece in pieces:
-            for batch in batches(piece):
-                counts += Counts(batch.n_rows, batch.n_empty)
-                yield batch.answers
+            for batch, n_rows, n_empty in batches(piece):
+                counts += Counts(n_rows, n_empty)
+                yield batch
 
     try:
         with cleanup.folder("misc-spill-", spill) as folder:

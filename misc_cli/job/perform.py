@@ -299,17 +299,16 @@ def _on_engine(
     from misc_cli.engines.partitioned import EncodingRules, on_disk
     from misc_cli.readers.checks import doubts
     from misc_cli.readers.chunks import batches, pieces_of
-    from misc_cli.readers.known_labels import carried_gold
 
+    if request.gold == AUTO:
+        raise ConfigError("--gold auto is for --engine local; give --gold a file")
     pieces = pieces_of(request.sources, request.reading)
     if not pieces:
         raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
     read = stamps(piece.path for piece in pieces)
-    for first in islice(batches(pieces[0]), 1):
-        for told in doubts(first.answers):
-            warnings.warn(f"{first.answers.name}: {told}", MiscWarning, stacklevel=2)
-    if request.gold == AUTO:
-        known["gold"] = carried_gold(pieces)
+    for first, *_ in islice(batches(pieces[0]), 1):
+        for told in doubts(first):
+            warnings.warn(f"{first.name}: {told}", MiscWarning, stacklevel=2)
     settings = request.settings
     shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
     rules = EncodingRules(

@@ -21,10 +21,8 @@ STDIN = "-"
 WEB = ("http", "https")
 STORES = ("s3", "gs")
 PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
-SUFFIXES = (
-    *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
-    *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
-)
+TABLES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".npy")
+SUFFIXES = (*TABLES, ".json", ".jsonl", ".ndjson", ".manifest")
 _OURS = (".run.json", ".diagnostics.jsonl")
 
 _SCHEME = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*)://", re.IGNORECASE)

@@ -7,7 +7,6 @@ rows are parsed as every other text, a block at a time.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,8 +22,7 @@ import pyarrow.parquet as parquet
 
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers import checks
-from misc_cli.readers.addresses import PACKED_SUFFIXES, STORES, expand, redact, scheme_of
+from misc_cli.readers import addresses, checks
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.document import Document, encoded
 from misc_cli.readers.options import ReadOptions
@@ -32,13 +30,12 @@ from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.reading import Question, rows_of
 from misc_cli.readers.remote import open_store
-from misc_cli.readers.row_filters import counting_rows, folded, gold_of, where_column, with_words
+from misc_cli.readers.row_filters import counting_rows, folded, where_column, with_words
 from misc_cli.readers.source import LONGEST_LINE, Source, empty, one_line
 from misc_cli.readers.table import DelimitedText, Table
 from misc_cli.readers.values import CHOICE
 from misc_cli.readers.vocabulary import ROLES
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
@@ -56,7 +53,6 @@ class Piece:
     n_answers   how many rows, for text a guess
     start       where a text's rows begin, in bytes
     row_groups  of a Parquet file; None for text
-    gold        the column that has the right answer, where it is known; None if there is none
     beside      the positions of columns that filters look at
     spelling    of labels, by --fold-case; None without it
     """
@@ -68,38 +64,22 @@ class Piece:
     delimiter: str = ","
     start: int = 0
     row_groups: tuple[int, ...] | None = None
-    gold: int | None = None
     beside: tuple[int, ...] = ()
     options: ReadOptions = field(default_factory=ReadOptions)
     spelling: Mapping[str, str] | None = None
 
-    @property
-    def first(self) -> bool:
-        """Return whether the file begins with it."""
-        return self.row_groups is None or self.row_groups[0] == 0
 
-
-@dataclass(frozen=True)
-class Batch:
-    """Answers that have a label, and how many rows had none."""
-
-    answers: Answers
-    n_rows: int
-    n_empty: int
-
-
-def batches(piece: Piece) -> Iterator[Batch]:
-    """Yield the answers of a piece that count, a batch at a time, in their order."""
+def batches(piece: Piece) -> Iterator[tuple[Answers, int, int]]:
+    """Yield the answers of a piece that count, a batch at a time, how many rows, and empty ones."""
     n_before, needed = 0, sorted({*piece.positions, *piece.beside})
-    for found in piece_columns(piece, needed):
+    for found in _columns(piece, needed):
         question = _counting(piece, found)
         columns = {role: getattr(question, role) for role in ROLES}
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
             if row is not None:
-                group = f" of row group {piece.row_groups[0] + 1}" if piece.row_groups else ""
                 raise InputError(
-                    f"{piece.path}, row {n_before + rows_of(question)[row] + 1}{group}: a label "
+                    f"{piece.path}, row {n_before + rows_of(question)[row] + 1}: a label "
                     f"without its {role}; fill it in or drop the row"
                 )
         n_before += len(found[needed[0]])
@@ -108,7 +88,7 @@ def batches(piece: Piece) -> Iterator[Batch]:
             kept = pc.invert(blank.take(columns["label"].indices))
             columns = {role: column.filter(kept) for role, column in columns.items()}
         answers = Answers(columns["worker"], columns["item"], columns["label"], piece.path)
-        yield Batch(answers, len(question), len(question) - len(answers.label))
+        yield answers, len(question), len(question) - len(answers.label)
 
 
 def _counting(piece: Piece, columns: Mapping[int, Any]) -> Question:
@@ -122,7 +102,7 @@ def _counting(piece: Piece, columns: Mapping[int, Any]) -> Question:
     return with_words(question, [piece.spelling.get(word, word) for word in words])
 
 
-def piece_columns(piece: Piece, positions: Sequence[int]) -> Iterator[dict[int, Any]]:
+def _columns(piece: Piece, positions: Sequence[int]) -> Iterator[dict[int, Any]]:
     """Yield columns by position, a batch at a time; text, dictionary-encoded."""
     if piece.row_groups is not None:
         filesystem, inner = open_store(piece.path)
@@ -196,10 +176,6 @@ def fingerprint(path: str) -> dict[str, Any]:
 
 def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
     """Return everything that `sources` name, cut into pieces, in a fixed order."""
-    if options.encoding not in (None, "utf-8", "utf8"):
-        raise ConfigError(
-            "--encoding: this engine reads UTF-8; recode the files, or --engine local"
-        )
     plain = replace(options, fold_case=None)
     cut = [_cut(path, plain) for source in sources for path in _files(source)]
     return [piece for pieces in cut for piece in (_folded(pieces) if options.fold_case else pieces)]
@@ -209,8 +185,8 @@ def _folded(pieces: list[Piece]) -> list[Piece]:
     """Return the pieces of a file with one spelling of each label: one more pass over it."""
     counts: Counter[str] = Counter()
     for piece in pieces:
-        for batch in batches(piece):
-            told = batch.answers.label.value_counts()
+        for answers, *_ in batches(piece):
+            told = answers.label.value_counts()
             counts.update(dict(zip(*map(pa.Array.to_pylist, told.flatten()), strict=True)))
     spelling = dict(zip(counts, folded(list(counts), np.array([*counts.values()])), strict=True))
     return [replace(piece, spelling=spelling) for piece in pieces]
@@ -218,26 +194,22 @@ def _folded(pieces: list[Piece]) -> list[Piece]:
 
 def _files(source: str) -> list[str]:
     """Return the tables that a path, a folder or a pattern means, here or in a store."""
-    if source == "-" or scheme_of(source) not in (None, *STORES):
-        raise ConfigError(f"{redact(source)}: this engine reads files and stores; --engine local")
-    if "://" in source:
-        filesystem, inner = open_store(source)
-        if filesystem.get_file_info(inner).type != arrow_fs.FileType.Directory:
-            return [source]
-        listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
-        found = sorted(f"{scheme_of(source)}://{one.path}" for one in listed)
-    else:
-        found = expand([source])
+    if source == "-" or addresses.scheme_of(source) not in (None, *addresses.STORES):
+        raise ConfigError(
+            f"{addresses.redact(source)}: this engine reads files and stores; --engine local"
+        )
+    if "://" not in source:
+        return addresses.expand([source])
+    filesystem, inner = open_store(source)
+    if filesystem.get_file_info(inner).type != arrow_fs.FileType.Directory:
+        return [source]
+    listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
     # hidden files (and Spark's _SUCCESS) are no tables
-    tables = [
-        path
-        for path in found
-        if path == source
-        or (path.lower().endswith(SUFFIXES) and os.path.basename(path)[0] not in "._")
-    ]
-    if not tables:
-        raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
-    return tables
+    return sorted(
+        f"{addresses.scheme_of(source)}://{one.path}"
+        for one in listed
+        if addresses.suffix_of(one.path) in addresses.TABLES and one.base_name[0] not in "._"
+    )
 
 
 def _cut(path: str, options: ReadOptions) -> list[Piece]:
@@ -257,7 +229,9 @@ def _cut(path: str, options: ReadOptions) -> list[Piece]:
     table = document.table
     if table.delimiter is None:
         raise _not_streamed(path, document.format)
-    size = filesystem.get_file_info(inner).size * (4 if path.endswith(PACKED_SUFFIXES) else 1)
+    size = filesystem.get_file_info(inner).size * (
+        4 if path.endswith(addresses.PACKED_SUFFIXES) else 1
+    )
     return [
         replace(
             _laid_out(document, options),
@@ -301,13 +275,11 @@ def _laid_out(document: Document, options: ReadOptions) -> Piece:
     layout = reading.layout
     if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
         raise _not_streamed(document.name, "its items or workers are no single column")
-    known = gold_of(document, [*layout.worker, *layout.item], layout.label).get(question.name)
     places = tuple(document.position(getattr(layout, role)[0]) for role in ROLES)
     return Piece(
         document.name,
         places,
         tuple(document.names),
-        gold=None if known is None else document.position(known),
         beside=tuple(where_column(document, text) for text in options.where or ()),
         options=options,
     )

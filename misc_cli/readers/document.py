@@ -34,8 +34,14 @@ from misc_cli.readers.vocabulary import SYNONYMS
 
 Record = dict[str, Any]
 
-_BY_SUFFIX = {f".{name}": name for name in ("tsv", "json", "jsonl", "parquet")}
-_BY_SUFFIX[".ndjson"] = "jsonl"
+# How files of a format begin; all others are delimited text.
+_BEGINS = {
+    "parquet": rb"PAR1",
+    "npy": rb"\x93NUMPY",
+    "xml": rb"\s*<[?!a-zA-Z]",
+    "jsonl": rb"\s*\{",
+    "json": rb'\s*\[\s*[\[{"\]]',
+}
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda _: None)
 # Characters beyond the first 65,536 are written as two of these; one alone is no text.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -156,46 +162,16 @@ def encoded(column: Any) -> Any:
     return array.cast(pa.string()).fill_null("").dictionary_encode()
 
 
-def compact(column: Any) -> Any:
-    """Return a dictionary column without the words that no row uses any more."""
-    if not pa.types.is_dictionary(column.type):
-        return column
-    return column.dictionary_decode().dictionary_encode()
-
-
 @contextmanager
 def readable(name: str) -> Iterator[None]:
     """Turn what JSON of nobody's making raises, in a file or a cell, into one line."""
     try:
         yield
-    except RecursionError:
+    except (RecursionError, UnicodeEncodeError):
         raise InputError(
-            f"{name}: objects within objects, too deep to read; give a flat export"
+            f"{name}: objects within objects, too deep to read, or half a character (\\ud800 to "
+            "\\udfff); give a flat export in UTF-8"
         ) from None
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{name}: half a character (\\ud800 to \\udfff) that stands for none; export it again"
-        ) from None
-
-
-def detect(source: Source) -> str:
-    """Return the format by the first bytes where they tell, else by the extension, else CSV."""
-    start = bytes(memoryview(source.content)[: 1 << 16])
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith(b"\x93NUMPY"):
-        return "npy"
-    start = start.lstrip()
-    if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
-        return "json"
-    if start.startswith((b"<?xml", b"<annotation", b"<!DOCTYPE")):
-        raise InputError(
-            f"{source.name}: XML, as CVAT and others write it, names no annotators; export each "
-            "annotator's own answers as CSV or JSON"
-        )
-    if start.startswith(b"{"):
-        return "json" if _BY_SUFFIX.get(source.suffix) == "json" else "jsonl"
-    return _BY_SUFFIX.get(source.suffix, "csv")
 
 
 def open_document(
@@ -214,10 +190,15 @@ def open_document(
     """
     if source.is_rows:
         format_name, delimiter, header = "csv", ",", True
-    format_name = format_name or detect(source)
+    if format_name is None:
+        start = bytes(memoryview(source.content)[: 1 << 16])
+        found = (name for name, begin in _BEGINS.items() if re.match(begin, start))
+        format_name = next(found, "csv")
     if format_name in ("csv", "tsv"):
         table = open_table(source, synonyms, delimiter, header, bad_rows)
         return Document(source.name, format_name, lambda: table)
+    if format_name == "xml":
+        raise InputError(f"{source.name}: XML or HTML; export the answers as CSV or JSON")
     if format_name == "npy":
         return _matrix(source)
     if format_name == "parquet":
@@ -225,7 +206,7 @@ def open_document(
     refuse_odd_bytes(source, is_table=False)
     refuse_undecodable(source)
     with readable(source.name):
-        records = _records(source)
+        format_name, records = _records(source)
     return Document(source.name, format_name, lambda: flat_table(records), records)
 
 
@@ -263,10 +244,8 @@ def _matrix(source: Source) -> Document:
     try:
         matrix = np.load(io.BytesIO(memoryview(source.content)), allow_pickle=False)
     except Exception as error:  # a damaged header ends in errors of many kinds
-        raise InputError(
-            f"{source.name}: not a whole NumPy array of numbers or text ({one_line(error)}); "
-            "save it again"
-        ) from None
+        reason = one_line(error)
+        raise InputError(f"{source.name}: not a whole NumPy array ({reason}); save it") from None
     if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biufU":
         shape = " × ".join(map(str, matrix.shape)) or "a single number"
         raise InputError(
@@ -288,26 +267,22 @@ def _matrix(source: Source) -> Document:
     return Document(source.name, "npy", lambda: table)
 
 
-def _records(source: Source) -> list[Record]:
-    """Return the objects of JSON lines, or of one value over many lines, whatever it is called."""
+def _records(source: Source) -> tuple[str, list[Record]]:
+    """Return the objects of JSON lines, or of one value over many lines, and which it is."""
     content = bytes(memoryview(source.content))
     first, _, rest = content.lstrip().partition(b"\n")
     is_lines = first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
     if is_lines:
         numbered = enumerate(content.splitlines(), start=1)
-        found = [(_loads(source, line, n), f"line {n}") for n, line in numbered if line.strip()]
+        found = [_loads(source, line, n) for n, line in numbered if line.strip()]
     else:
         whole = _loads(source, content, None)
-        values = whole if isinstance(whole, list) else [whole]
-        found = [(value, f"record {n}") for n, value in enumerate(values, start=1)]
-    for value, where in found:
-        if not isinstance(value, dict):
-            raise InputError(
-                f"{source.name}, {where}: expected an object with worker, item and label"
-            )
+        found = whole if isinstance(whole, list) else [whole]
+    if not all(isinstance(value, dict) for value in found):
+        raise InputError(f"{source.name}: expected objects with worker, item and label")
     if not found:
         raise empty(source.name)
-    return [value for value, _ in found]
+    return "jsonl" if is_lines else "json", found
 
 
 def _loads(source: Source, content: bytes, line: int | None) -> Any:

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from misc_cli.data.types import KnownLabels
 from misc_cli.errors import InputError
-from misc_cli.readers.answer_table import FileInfo, joined
+from misc_cli.readers.answer_table import FileInfo
 from misc_cli.readers.columns import Synonyms, listing, read_columns, truth_synonyms
 from misc_cli.readers.document import open_document
 from misc_cli.readers.options import ReadOptions, delimiter_of
-from misc_cli.readers.reading import known_of
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.vocabulary import normalise
-
-if TYPE_CHECKING:
-    from misc_cli.readers.chunks import Piece
 
 FIRST_BYTES = 1 << 16
 
@@ -76,27 +71,3 @@ def _known(
     if not n_rows:
         raise InputError(f"{source.name}: a header and no rows; give a file with labels in it")
     return Known(KnownLabels(columns["item"], columns["label"], source.name), info)
-
-
-def carried_gold(pieces: Sequence[Piece]) -> Known:
-    """Return each item once, where some row has the right answer beside it.
-
-    One more pass over the files; what is held is as long as the gold, never as the answers.
-    """
-    from misc_cli.readers.chunks import fingerprint, piece_columns  # loads Arrow's file systems
-
-    found: list[Any] = []
-    for piece in pieces:
-        if piece.gold is not None:
-            item = piece.positions[1]
-            for batch in piece_columns(piece, [item, piece.gold]):
-                known = known_of(batch[item], batch[piece.gold])
-                found += [] if known is None else [known]
-    if not found:
-        raise InputError(f"{pieces[0].path}: no gold in it; give --gold a file")
-    whole = known_of(*(joined([one[at] for one in found]) for at in (0, 1)))
-    assert whole is not None
-    names = list(dict.fromkeys(piece.path for piece in pieces))
-    sha256 = fingerprint(names[0])["sha256"] or ""
-    labels = KnownLabels(*whole, f"{', '.join(names)}, the gold it carries")
-    return Known(labels, FileInfo(names[0], sha256, len(whole[0]), "", None, None))

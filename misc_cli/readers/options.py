@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from shlex import quote
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError
 from misc_cli.readers.platforms import READERS
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet", "npy")
@@ -53,7 +53,6 @@ class ReadOptions:
     skip_empty_files: bool | None = None
     duplicates: str | None = None
     query: str | None = None
-    sheet: str | None = None
     max_download: int | None = None
     net_timeout: float | None = None
     max_input: int | None = None
@@ -83,27 +82,10 @@ class ReadOptions:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
 
     @property
-    def is_anonymous(self) -> bool:
-        return (self.worker_col or "").lower() == NOBODY
-
-    @property
     def has_filters(self) -> bool:
         """Tell whether rows or labels are looked at one by one."""
         cleaning = (self.where, self.no_answer, self.rename, self.fold_case)
         return any((*cleaning, self.labels, self.extract))
-
-    @property
-    def timeout(self) -> float:
-        """Return the seconds that a connection may stall; a whole download may take 60 times so."""
-        return self.net_timeout or 30.0
-
-    def refuse_large(self, shown: str, n_bytes: int) -> None:
-        """Raise if a download, a query or an unpacked workbook brings more than allowed."""
-        limit = self.max_download or GIBIBYTE
-        if n_bytes > limit:
-            raise InputError(
-                f"{shown}: more than the limit of {limit:,} bytes; raise it with --max-download"
-            )
 
     def bad_rows_allowed(self, n_rows: int) -> int:
         """Return how many of so many rows may be set aside for their form: --max-bad-rows."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.readers.columns import Layout, Refusal, listing, select
-from misc_cli.readers.document import Document, compact, text_array
+from misc_cli.readers.document import Document, encoded, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.values import CHOICE, CHOICES, as_single, is_number, kind_of, split_choices
 
@@ -148,7 +148,7 @@ def from_columns(
         known = known_of(what, columns[gold[name]]) if name in gold else None
         values = [who, what, columns[own]]
         if kept is not None:
-            values = [compact(value.take(kept)) for value in values]
+            values = [encoded(value.take(kept)) for value in values]
         kind, labels = by_kind(values[2])
         if known is not None and labels is not values[2]:  # written as the answers are
             lists = split_choices(known[1], kind_of(columns[own]).separator or "")
@@ -217,7 +217,7 @@ def split_by(question: Question, values: Any) -> list[Question]:
 def take(question: Question, rows: Any) -> Question:
     """Return some of a question's answers, by their position."""
     source = rows if question.rows is None else question.rows[rows]
-    columns = {r: compact(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
+    columns = {r: encoded(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
     seconds = None if question.seconds is None else question.seconds.take(rows)
     return replace(question, **columns, rows=source, seconds=seconds)
 

@@ -1,7 +1,7 @@
 """Inputs behind an address: http and https by the standard library, s3 and gs by Arrow.
 
 A download is tried again after passing faults (no connection, 429, 5xx, a body cut short), may
-stall for `timeout` seconds, take 60 times that and bring `max_download` bytes. Credentials come
+stall for `net_timeout` seconds, take 60 times that and bring `max_download` bytes. Credentials come
 from the usual places: the address itself, ~/.netrc (or $NETRC) for http; what aws and gcloud read
 for s3 and gs.
 """
@@ -29,6 +29,7 @@ from misc_cli.readers.source import limited, one_line
 
 T = TypeVar("T")
 TRIES = 4
+TIMEOUT = 30.0
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -38,7 +39,7 @@ def in_time(call: Callable[[threading.Event], T], shown: str, options: ReadOptio
     The call is given an event that is set when nobody waits any more.
     """
     found: Queue[T | Exception] = Queue()
-    over, seconds = threading.Event(), 60 * options.timeout
+    over, seconds = threading.Event(), 60 * (options.net_timeout or TIMEOUT)
 
     def work() -> None:
         try:
@@ -95,7 +96,7 @@ def _from_web(address: str, shown: str, options: ReadOptions) -> bytes:
             time.sleep(2**attempt / 2)
         try:
             opener = urllib.request.build_opener(_SafeRedirects)
-            with opener.open(_request(address), timeout=options.timeout) as response:
+            with opener.open(_request(address), timeout=options.net_timeout or TIMEOUT) as response:
                 length = response.headers.get("Content-Length") or ""
                 data = limited(shown, response, limit, "--max-download")
             if not (length.isascii() and length.isdigit()) or len(data) == int(length):

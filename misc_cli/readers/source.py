@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import io
 import mmap
 import os
 import re
 import stat
 import sys
-import time
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
@@ -22,7 +18,7 @@ import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
-from misc_cli.readers.addresses import STDIN, redact, scheme_of, suffix_of
+from misc_cli.readers.addresses import STDIN, redact, scheme_of
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
@@ -30,11 +26,10 @@ Stamp = tuple[int, int, int, int]
 
 PIECE = 1 << 20
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
-STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
 LONGEST_LINE = 64 << 20
 MOST_COLUMNS = 100_000
 
-_ARROW = b"ARROW1"
+_SQLITE = b"SQLite format 3\0"
 _PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -45,7 +40,6 @@ class Source:
     raw      its bytes as they are, in memory or mapped
     content  unpacked, and UTF-8 without a mark, unless binary
     quotes_span_lines  the user knows of cells with many lines
-    inner    the name of the file within the archive that this is, if it is one
     is_rows  the rows of a database, as CSV with a header
     """
 
@@ -53,13 +47,7 @@ class Source:
     raw: Buffer
     content: Buffer
     quotes_span_lines: bool = False
-    inner: str = ""
     is_rows: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """Return the extension that tells the format."""
-        return suffix_of(self.inner or self.name)
 
     def sha256(self) -> str:
         """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
@@ -72,102 +60,46 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     options = options or ReadOptions()
     name = "<stdin>" if path == STDIN else redact(path)
     limit = options.max_input or 2 * GIBIBYTE
-    is_remote = "://" in path and scheme_of(path) is not None
-    if is_remote and scheme_of(path) == "sqlite":
-        return _rows_of_database(path, options)
-    if is_remote:
+    scheme = scheme_of(path) if "://" in path else None
+    if scheme is None:
+        raw = content = pa.py_buffer(_read_file(path, limit))
+    elif scheme == "sqlite":
+        raw = content = pa.py_buffer(_SQLITE)
+    else:
         from misc_cli.readers.remote import fetch
 
-        raw = pa.py_buffer(fetch(path, options))
-    else:
-        raw = pa.py_buffer(_read_file(path, limit))
-    content, inner = _unpacked(name, raw, limit), ""
-    start = bytes(memoryview(content)[:16])
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the latter is empty
-        inner, content = _from_zip(name, content, options, limit)
-        content = _unpacked(name, content, limit)
+        raw = content = pa.py_buffer(fetch(path, options))
+    start = bytes(memoryview(raw)[:16])
+    kind = next((kind for begin, kind in _PACKED.items() if re.match(begin, start)), None)
+    if kind is not None:
+        try:
+            stream = pa.CompressedInputStream(pa.BufferReader(raw), kind)
+            content = pa.py_buffer(limited(name, stream, limit))
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(
+                f"{name}: damaged {kind} file ({error}); fetch or pack it again"
+            ) from None
         start = bytes(memoryview(content)[:16])
-    if start.startswith(b"SQLite format 3\0"):
-        if path == STDIN or is_remote:
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the latter is empty
+        folder = os.path.splitext(os.path.basename(name))[0] or "export"
+        raise InputError(
+            f"{name}: a workbook, to be saved as CSV, or a zip archive: unpack it, "
+            f"`unzip {quote(name)} -d {quote(folder)}`, and name the folder in its place"
+        )
+    if start == _SQLITE:
+        if path == STDIN or scheme not in (None, "sqlite"):
             raise InputError(f"{name}: a database; save it to a file and name that")
-        return _rows_of_database(path, options)
-    if start.startswith((_ARROW, b"\xff\xff\xff\xff")):  # a file, and a stream
-        content = _arrow_as_parquet(name, content)
-    elif not start.startswith((b"\x93NUMPY", b"PAR1")):
+        from misc_cli.readers.database import run_query
+
+        rows = pa.py_buffer(run_query(path, options))
+        return Source(name, rows, rows, quotes_span_lines=True, is_rows=True)
+    if not start.startswith((b"\x93NUMPY", b"PAR1")):
         marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         if options.encoding is not None or start.startswith(marks):
             content = _to_utf8(name, content, options.encoding)
         if not content.size or not any(chunk.strip() for chunk in chunks(content)):
             raise empty(name)
-    return Source(name, raw, content, bool(options.quotes_span_lines), inner)
-
-
-def _rows_of_database(path: str, options: ReadOptions) -> Source:
-    from misc_cli.readers.stored_tables import run_query
-
-    rows = pa.py_buffer(run_query(path, options))
-    return Source(redact(path), rows, rows, quotes_span_lines=True, is_rows=True)
-
-
-def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
-    """Return a file or a stream of Arrow, as Feather and Hugging Face write it, as Parquet."""
-    import pyarrow.parquet as parquet
-
-    is_file = bytes(memoryview(data)[:6]) == _ARROW
-    try:
-        opened = pa.ipc.open_file(data) if is_file else pa.ipc.open_stream(data)
-        sink = pa.BufferOutputStream()
-        parquet.write_table(opened.read_all(), sink)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{name}: not a whole Arrow file ({one_line(error)}); write it again"
-        ) from None
-    return sink.getvalue()
-
-
-def _from_zip(name: str, content: Buffer, options: ReadOptions, limit: int) -> tuple[str, Buffer]:
-    """Return name and bytes of the only file in a zip; of a workbook, which is one, its CSV."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(memoryview(content))) as archive:
-            if "xl/workbook.xml" in archive.namelist():
-                from misc_cli.readers.stored_tables import sheet_as_csv
-
-                return "sheet.csv", pa.py_buffer(sheet_as_csv(name, archive, options))
-            members = [
-                one.filename
-                for one in archive.infolist()
-                if not one.is_dir() and not re.search(r"(^|/)(\.|__MACOSX/)", one.filename)
-            ]
-            if len(members) == 1:
-                with archive.open(members[0]) as stream:
-                    return members[0], pa.py_buffer(limited(name, stream, limit))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-        # RuntimeError: a password, or a way of packing that is not known here
-        raise InputError(f"{name}: damaged zip file ({error}); fetch or pack it again") from None
-    if "mimetype" in members:
-        raise InputError(f"{name}: a spreadsheet or document that is no .xlsx; save it as CSV")
-    shown = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
-    folder = os.path.splitext(os.path.basename(name))[0] or "export"
-    raise InputError(
-        f"{name}: a zip archive of {len(members)} files ({shown}); unpack it, "
-        f"`unzip {quote(name)} -d {quote(folder)}`, and name the folder in its place, with "
-        "--worker-from filename if each file is one worker's"
-    )
-
-
-def _unpacked(name: str, raw: Buffer, limit: int) -> Buffer:
-    """Return the content of a packed file, at most `limit` bytes; any other as it is."""
-    start = bytes(memoryview(raw)[:16])
-    for magic, kind in _PACKED.items():
-        if re.match(magic, start):
-            try:
-                stream = pa.CompressedInputStream(pa.BufferReader(raw), kind)
-                return pa.py_buffer(limited(name, stream, limit))
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(
-                    f"{name}: damaged {kind} file ({error}); fetch or pack it again"
-                ) from None
-    return raw
+    return Source(name, raw, content, bool(options.quotes_span_lines))
 
 
 def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
@@ -187,7 +119,7 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
             if before.st_size > available_bytes() // 2:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             data = file.readall()
-            if len(data) != before.st_size or _stamp(file.fileno()) != _stamp_of(before):
+            if len(data) != before.st_size or _stamp(os.fstat(file.fileno())) != _stamp(before):
                 raise _changed(path)
             return data
     except FileNotFoundError:
@@ -200,12 +132,12 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
 
 def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
     """Return the state of local files, for `refuse_changed` when they have been read."""
-    return {path: _stamp(path) for path in paths if os.path.isfile(path)}
+    return {path: _stamp(os.stat(path)) for path in paths if os.path.isfile(path)}
 
 
 def refuse_changed(before: Mapping[str, Stamp]) -> None:
     for path, stamp in before.items():
-        if not os.path.exists(path) or _stamp(path) != stamp:
+        if stamps([path]) != {path: stamp}:
             raise _changed(path)
 
 
@@ -213,17 +145,7 @@ def _changed(name: str) -> InputError:
     return InputError(f"{name}: the file changed while it was read; wait until it is written")
 
 
-def _stamp(file: str | int) -> Stamp:
-    """Return what tells a file from itself after a change, once the clock has moved on."""
-    now = os.stat(file)
-    young = STALE_SECONDS - (time.time() - now.st_mtime)
-    if 0 < young <= STALE_SECONDS:
-        time.sleep(young)
-        now = os.stat(file)
-    return _stamp_of(now)
-
-
-def _stamp_of(found: os.stat_result) -> Stamp:
+def _stamp(found: os.stat_result) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -294,13 +216,12 @@ def refuse_undecodable(source: Source) -> None:
     try:
         bytes(memoryview(source.content)).decode("utf-8")
     except UnicodeDecodeError as error:
-        line = line_at(source.content, error.start)
-        # latin-1 has no characters there; Windows and old Macs have
+        # latin-1 has no characters there
         windows = any(re.search(rb"[\x80-\x9f]", chunk) for chunk in chunks(source.content))
-        which = "cp1252 (Windows) or mac-roman (old Macs)" if windows else "latin-1"
         raise InputError(
-            f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
-            f"give its encoding, for example --encoding {which}"
+            f"{source.name}, line {line_at(source.content, error.start)}: not UTF-8 (byte "
+            f"0x{error.object[error.start]:02x}); give its encoding, for example --encoding "
+            f"{'cp1252' if windows else 'latin-1'}"
         ) from None
 
 
@@ -318,10 +239,5 @@ def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
         try:
             content = pa.py_buffer(data.decode(known).encode("utf-8"))
         except UnicodeError as error:  # half characters, or an encoding of short names only
-            at = error.start if isinstance(error, UnicodeDecodeError) else 0
-            line = 1 + data[:at].count(b"\n")
-            raise InputError(
-                f"{name}, line {line}: not {known} ({getattr(error, 'reason', error)}); "
-                "set --encoding"
-            ) from None
+            raise InputError(f"{name}: not {known} ({one_line(error)}); set --encoding") from None
     return content.slice(3) if bytes(memoryview(content)[:3]) == codecs.BOM_UTF8 else content

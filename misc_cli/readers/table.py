@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any
 
@@ -29,7 +29,6 @@ import pyarrow.csv as arrow_csv
 from misc_cli.errors import InputError
 from misc_cli.readers.options import DELIMITERS, delimiter_of
 from misc_cli.readers.source import (
-    Buffer,
     Source,
     count,
     one_line,
@@ -68,7 +67,6 @@ class Table:
     first_row  its cells as they are, header or not; empty where the format has no such thing
     doubtful  there is no header, but the first row looks like one
     start     where the rows of data begin, in bytes of the text
-    n_without_cells  names at the header's end that a tool writes no cells for
     bad_lines  lines of rows that were left out for their form, known once columns were fetched
     """
 
@@ -81,7 +79,6 @@ class Table:
     first_row: Row = field(default_factory=list)
     doubtful: bool = False
     start: int = 0
-    n_without_cells: int = 0
     bad_lines: list[int] = field(default_factory=list)
 
     def line(self, row: int) -> int:
@@ -96,39 +93,25 @@ def open_table(
     header: bool | None = None,
     bad_rows: Callable[[int], int] | None = None,
 ) -> Table:
-    """Return a delimited file, laid out but not parsed; `synonyms` help to tell a header.
+    """Return a delimited file, laid out by its first rows but not parsed.
 
-    Rows of another width than the first are set aside as far as `bad_rows` allows it.
+    Delimiter and header are found unless given; `synonyms` help to tell a header. Rows of another
+    width than the first are set aside as far as `bad_rows` allows it.
     """
     refuse_odd_bytes(source, is_table=True)
-    table = _sniff(source.content, synonyms, delimiter and delimiter_of(delimiter), header)
-    if re.search("[\udc80-\udcff]", "".join(table.names)):
-        refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
-    assert table.delimiter is not None
-    text = DelimitedText(source, table.delimiter, len(table.first_row), table.start)
-    text.bad_rows, text.n_without_cells = bad_rows, table.n_without_cells
-    return replace(table, fetch=text.fetch, lines_of=text.lines_of, bad_lines=text.bad_lines)
-
-
-def _sniff(
-    content: Buffer, synonyms: Synonyms, delimiter: str | None, header: bool | None
-) -> Table:
-    """Return the layout of a file from its first rows; what is given is taken as it is."""
     csv.field_size_limit(sys.maxsize)  # the default refuses cells above 128 KiB
-    view, size = memoryview(content), SAMPLE_BYTES
+    view, size = memoryview(source.content), SAMPLE_BYTES
     while size < len(view) and b"\n" not in bytes(view[:size]).strip():
         size *= 4  # two lines or more where there are, however long
     text = bytes(view[:size]).decode("utf-8", errors="surrogateescape")
     lines = [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
     if size < len(view) and len(lines) > 1:
         lines.pop()  # cut in the middle
-    n_before = 0
-    delimiter = delimiter or _delimiter(lines, synonyms)
-    if header is not False:
-        n_before += _count_titles(lines[n_before:], delimiter, synonyms)
+    delimiter = delimiter_of(delimiter) if delimiter else _delimiter(lines, synonyms)
+    n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
     first = next(_records(lines[n_before:], delimiter), [])
     if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
-        n_lines = count(content, b"\n")
+        n_lines = count(source.content, b"\n")
         sizes = [int(cell) for cell in first if cell.strip().isdigit()]
         n_before += n_lines > 20 and (n_lines - 1 in sizes or n_lines in sizes)
     rows = list(islice(_records(lines[n_before:], delimiter), SAMPLE_ROWS))
@@ -149,17 +132,21 @@ def _sniff(
         names = [name.strip() for name in first]
         without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(names))
         n_without = len(list(without))
+        if re.search("[\udc80-\udcff]", "".join(names)):
+            refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))
+    body = DelimitedText(source, delimiter, len(first), start, 0, bad_rows, n_without)
     return Table(
         names,
         rows,
-        list,
+        body.fetch,
+        body.lines_of,
         header=header,
         delimiter=delimiter,
         first_row=first,
         doubtful=doubtful,
         start=start,
-        n_without_cells=n_without,
+        bad_lines=body.bad_lines,
     )
 
 
@@ -241,28 +228,32 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     return is_header, doubtful and not is_header
 
 
+@dataclass
 class DelimitedText:
     """The rows of a text, from a byte on; those whose form is broken are left out where allowed.
 
-    bad_rows     how many of so many rows may be left out; None for none
-    bad_lines    the lines of those that were
-    first_line   the number of the first row's line
+    n_lines    how many lines stand before the text
+    bad_rows   how many of so many rows may be left out; None for none
+    n_without  names at the header's end that a tool writes no cells for
     """
 
-    def __init__(
-        self, source: Source, delimiter: str, width: int, start: int = 0, n_lines: int = 0
-    ) -> None:
-        self.source, self.delimiter, self.width = source, delimiter, width
-        self.body = source.content.slice(start)
-        if delimiter == SPACE:
+    source: Source
+    delimiter: str
+    width: int
+    start: int = 0
+    n_lines: int = 0
+    bad_rows: Callable[[int], int] | None = None
+    n_without: int = 0
+    bad_lines: list[int] = field(default_factory=list)
+    _line_numbers: list[int] | None = None  # of rows that were written anew
+    _quoted: bool = True
+
+    def __post_init__(self) -> None:
+        self.body = self.source.content.slice(self.start)
+        if self.delimiter == SPACE:
             self.body = pa.py_buffer(_single_spaces(bytes(memoryview(self.body))))
-        above = bytes(memoryview(source.content)[:start])
-        self.first_line = 1 + n_lines + len(above.splitlines())
-        self.bad_rows: Callable[[int], int] | None = None
-        self.n_without_cells = 0
-        self.bad_lines: list[int] = []
-        self._line_numbers: list[int] | None = None  # of rows that were written anew
-        self._quoted = True
+        above = bytes(memoryview(self.source.content)[: self.start])
+        self.first_line = 1 + self.n_lines + len(above.splitlines())
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
         """Return the lines of rows, in one pass up to the last of them."""
@@ -313,9 +304,18 @@ class DelimitedText:
                     block = min(block * 16, LARGEST_BLOCK)
                     continue
                 refuse_undecodable(self.source)
-                self._refuse_ragged()
-                reason = one_line(error)
-                raise InputError(f"{self.source.name}: {reason}; check the file's layout") from None
+                name, reason = self.source.name, f"{one_line(error)}; check the file's layout"
+                ragged = (one for one in self._numbered_rows() if len(one[1]) != self.width)
+                for line, row in islice(ragged, 1):
+                    name, reason = (
+                        f"{name}, line {line}",
+                        (
+                            f"{len(row)} columns where the first row has {self.width}; quote cells "
+                            "that hold the delimiter, set --delimiter, or leave such rows out with "
+                            "--max-bad-rows 1%"
+                        ),
+                    )
+                raise InputError(f"{name}: {reason}") from None
         texts = {name: table[name] for name in table.column_names}
         del table
         with ThreadPoolExecutor(len(texts)) as pool:
@@ -340,7 +340,7 @@ class DelimitedText:
             self._quoted = False
             return True
         rows, numbers, bad = [], [], []
-        least = width - self.n_without_cells
+        least = width - self.n_without
         for number, row in self._numbered_rows():
             if len(row) == width or len(row) == least:
                 rows.append([*row, *[""] * (width - len(row))])
@@ -373,16 +373,6 @@ class DelimitedText:
                 line = self.first_line + reader.line_num
         except csv.Error:
             raise self._stray(line) from None
-
-    def _refuse_ragged(self) -> None:
-        for line, row in self._numbered_rows():
-            if len(row) != self.width:
-                n_columns = "1 column" if len(row) == 1 else f"{len(row)} columns"
-                raise InputError(
-                    f"{self.source.name}, line {line}: {n_columns} where the first row has "
-                    f"{self.width}; quote cells that hold the delimiter, set --delimiter, or leave "
-                    "such rows out with --max-bad-rows 1%"
-                )
 
     def _stray(self, line: int) -> InputError:
         return InputError(

@@ -144,24 +144,6 @@ def test_gold_and_the_order_of_classes_reach_every_part() -> None:
     assert here.startswith(b"item,label,confidence,p_c,p_z,p_b,p_a\n")
 
 
-@pytest.mark.parametrize("name", ["answers.csv", "answers.parquet"])
-def test_gold_that_the_answers_carry(name: str) -> None:
-    """From the last rows on, in some only: the first pieces of the file have none."""
-    rows = [(w, i.strip().replace('"', ""), label) for w, i, label in crowd()]
-    known = dict.fromkeys(sorted({item for _, item, _ in rows})[::9], "c")
-    right = [known.get(item, "") if at > 600 else "" for at, (_, item, _) in enumerate(rows)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    table = pa.table([*columns, right], names=["worker", "item", "label", "gold"])
-    write = parquet.write_table if name.endswith("parquet") else arrow_csv.write_csv
-    write(table, name)
-    arrow_csv.write_csv(table, "local.csv")
-    here, there = both(name, "--aggregator", "ds-em", "--gold", "auto")
-    assert here == there
-    record = json.loads(Path("labels.run.json").read_text())
-    assert record["known"]["gold"]["name"] == name
-    assert both("local.csv", "--aggregator", "ds-em")[1] != there
-
-
 def test_labels_in_parts_are_the_same_labels() -> None:
     write_csv(crowd(), Path("local.csv"))
     assert aggregate("local.csv", "--aggregator", "ds-em", output="whole.parquet") == 0
@@ -257,7 +239,7 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     ("words", "said"),
     [
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
-        (("--aggregator", "ds-em", "--gold", "auto"), "no gold in it; give --gold a file"),
+        (("--aggregator", "ds-em", "--gold", "auto"), "--gold auto is for --engine local"),
         (("--aggregator", "ds-em", "--rejects", "r.csv"), "--rejects is for --engine local"),
         (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
         (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),

@@ -203,7 +203,7 @@ def test_parquet(tmp_path: Path) -> None:
         (gzip.compress(PLAIN.encode(), mtime=0)[:-9], "damaged gzip"),
         (bz2.compress(PLAIN.encode())[:-9], "damaged bz2"),
         (lzma.compress(PLAIN.encode())[:-9], "NUL byte.*unpack it"),
-        (b"PK\x03\x04", "damaged zip file"),
+        (b"PK\x03\x04", "a zip archive"),
         (b"PAR1 is not enough", "not a whole Parquet file"),
     ],
 )

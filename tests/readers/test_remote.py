@@ -68,12 +68,6 @@ def test_a_table_behind_an_address(serve: Callable[[Answer], str]) -> None:
     assert file.name.endswith("/a.csv?token=***")
 
 
-def test_the_suffix_is_that_of_the_path(serve: Callable[[Answer], str]) -> None:
-    lines = b'{"worker":"w1","item":"i1","label":"cat"}\n'
-    address = serve(lambda handler, _: send(handler, 200, lines)) + "/a.jsonl?x=1"
-    assert read_answer_columns([address]).files[0].format == "jsonl"
-
-
 def test_passing_faults_are_tried_again(serve: Callable[[Answer], str]) -> None:
     def answer(handler: BaseHTTPRequestHandler, count: int) -> None:
         if count == 1:

@@ -22,7 +22,7 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.options import ROW, ReadOptions
+from misc_cli.readers.options import NOBODY, ROW, ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns, split_by
 from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
@@ -118,7 +118,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     }
     found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
     found.update(declared)
-    is_nobody = options.worker_from is not None or options.is_anonymous
+    is_nobody = options.worker_from is not None or (options.worker_col or "").lower() == NOBODY
     is_row = (options.item_col or "").lower() == ROW
     if is_nobody:
         found["worker"] = []

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, compact, is_one_of
+from misc_cli.readers.document import Document, encoded, is_one_of
 from misc_cli.readers.layouts.melt import cells_as_answers, worker_column
 from misc_cli.readers.layouts.wide import LABEL, Several, form_columns
 from misc_cli.readers.options import ReadOptions
@@ -105,7 +105,7 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
     below = replace(
         table,
         sample=table.sample[n_rows:],
-        fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
+        fetch=lambda places: [encoded(column.slice(n_rows)) for column in table.fetch(places)],
         lines_of=lambda rows: table.lines_of([row + n_rows for row in rows]),
     )
     return _read(Document(document.name, document.format, lambda: below), options, asked)
