@@ -25,7 +25,7 @@ from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult, label_columns, worker_columns
 from misc_cli.run.run_record import json_bytes, manifest
 from misc_cli.writers.output_set import Write, beside, write_set
-from misc_cli.writers.render import write_table
+from misc_cli.writers.tables import write_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,7 +190,7 @@ def labels_of(given: Result[Any] | Known) -> LabelTable:
         return LabelTable(names.items, said, decision.confidence, name="the labels")
     if isinstance(given, pd.Series) or is_frame(given):
         return frame_labels(given)
-    from misc_cli.writers.read_back import read_labels
+    from misc_cli.writers.tables import read_labels
 
     return read_labels(name_of(given))
 

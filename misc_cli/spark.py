@@ -126,7 +126,7 @@ class Fit:
     def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
         """Return a DataFrame of item, label, confidence; p_<class>, what --item-details adds."""
         wanted = {"probabilities": probabilities, "item_details": item_details}
-        if self.result.engine is self.engine:
+        if self.result.fit.engine is self.engine:
             return self._as_given(self.engine.labels(label_maker(self.result.fit, **wanted)))
         return self._table(label_columns(self.result, **wanted))  # few answers, in memory
 

@@ -106,7 +106,7 @@ def _read_batch(good: dict[str, bytes], first: int, batch: int) -> list[str]:
     from misc_cli.errors import MiscError
     from misc_cli.readers.options import ReadOptions
     from misc_cli.readers.read import read_answer_columns
-    from misc_cli.writers.read_back import read_labels
+    from misc_cli.writers.tables import read_labels
 
     failures = []
     names = sorted(good)

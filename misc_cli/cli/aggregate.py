@@ -173,7 +173,7 @@ def summary(
     from misc_cli.run.result import method_in_words
     from misc_cli.run.run_record import peak_memory
 
-    figures, engine, fit = outcome.figures, outcome.engine, outcome.fit
+    figures, engine, fit = outcome.figures, outcome.fit.engine, outcome.fit
     rows: dict[str, str] = {}
     if (evidence := figures.get("evidence")) is not None and evidence < GUESSES:
         rows["evidence"] = GUESSES_SAID  # answers show nothing of items

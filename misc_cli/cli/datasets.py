@@ -132,7 +132,7 @@ def simulate(
     from misc_cli.simulate import simulate as simulated
     from misc_cli.writers.output_paths import check_writable, output_file
     from misc_cli.writers.output_set import write_all
-    from misc_cli.writers.render import write_table
+    from misc_cli.writers.tables import write_table
 
     if truth == "-":
         raise ConfigError("--truth -: stdout is for the answers; name a file")

@@ -44,7 +44,7 @@ def evaluate(labels: str, truth: str, json: bool) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.quality.evaluation import evaluate as judge
     from misc_cli.readers.known_labels import read_known
-    from misc_cli.writers.read_back import read_labels
+    from misc_cli.writers.tables import read_labels
 
     tables.place_of(None, [labels, truth])
     with Console().watching():
@@ -116,7 +116,7 @@ def diff(
     from misc_cli.quality.changes import compare
     from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.writers.output_paths import check_writable, output_file
-    from misc_cli.writers.read_back import read_labels
+    from misc_cli.writers.tables import read_labels
 
     gates = [parse_gate(text) for text in fail_if]
     for gate in gates:

@@ -249,7 +249,7 @@ def write(content: Any, place: Path | None = None) -> None:
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
     """Write a table in the format of the file's name; CSV on stdout."""
-    from misc_cli.writers.render import write_table
+    from misc_cli.writers.tables import write_table
 
     write(partial(write_table, columns, name="" if place is None else place.name), place)
 

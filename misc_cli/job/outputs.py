@@ -33,7 +33,7 @@ from misc_cli.writers.output_set import (
     write_part,
     write_set,
 )
-from misc_cli.writers.render import write_pieces, write_table
+from misc_cli.writers.tables import write_pieces, write_table
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
@@ -249,7 +249,7 @@ class OutputSet:
         folder = self.folder or waiting
         suffix = next((s for s in FOLDER_SUFFIXES if folder.name.endswith(s)), ".parquet")
         make = label_maker(outcome.fit, self.request.probabilities, self.request.item_details)
-        parts = outcome.engine.write_parts(waiting, suffix, make, write_part)
+        parts = outcome.fit.engine.write_parts(waiting, suffix, make, write_part)
         for part in sorted(parts):
             if not (waiting / part).exists():
                 raise InputError(
@@ -266,7 +266,7 @@ class OutputSet:
         file = run.places[name].name if name in run.places else ""
         if name == "labels":
             make = label_maker(outcome.fit, request.probabilities, request.item_details)
-            chunks = outcome.engine.chunks(make)
+            chunks = outcome.fit.engine.chunks(make)
             write_pieces(read.with_kept(chunks) if read and read.kept else chunks, stream, file)
         elif name == "workers":
             write_table(worker_columns(outcome), stream, file)
@@ -289,7 +289,7 @@ def compared(outcome: RunResult, places: Mapping[str, Path]) -> Changes:
     """Compare a run with the tables that it is about to replace; without any, every item is new."""
     from misc_cli.data.types import LabelTable
     from misc_cli.quality.changes import compare
-    from misc_cli.writers.read_back import read_labels
+    from misc_cli.writers.tables import read_labels
 
     columns = label_columns(outcome)
     names, confidence = columns["label"].dictionary_decode(), columns["confidence"]

@@ -78,7 +78,7 @@ class QuestionRun:
 
     def record(self, **facts: Any) -> dict[str, Any]:
         """Return the content of run.json; `facts` are those of `manifest`."""
-        engine = self.outcome.engine
+        engine = self.outcome.fit.engine
         if self.engine is not None:
             facts["engine"] = {"name": self.request.engine, **engine.facts}
         inputs = engine.inputs if self.read is None else map(asdict, self.read.files)

@@ -36,7 +36,7 @@ from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
 from misc_cli.writers.output_set import CHANGED, verify
-from misc_cli.writers.read_back import read_labels
+from misc_cli.writers.tables import read_labels
 
 ESTIMATED = (
     "The next best classes and what asking again is worth are estimated from the answers: "

@@ -51,7 +51,6 @@ from misc_cli.quality.worker_dependence import compare_workers, judged_by_all_an
 from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
-from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import SIGNIFICANT, Method
 from misc_cli.selection.ensemble import FitResult, combine, member_row
 
@@ -226,11 +225,6 @@ def fit(
     return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
 
 
-def in_memory(engine: Engine) -> MemoryEngine:
-    """Return the engine with all answers in memory."""
-    return gathered_engine(behind(engine))
-
-
 def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> FitResult:
     """Fit the methods as they are, without a choice and not calibrated."""
     aggregator = methods.aggregator
@@ -285,13 +279,8 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
     )
     if in_place:
         engine.sweep(copy_rows(member_row(POSTERIORS), POSTERIORS))
-    return calibrated_by(found, calibration)
-
-
-def calibrated_by(found: FitResult, calibration: Calibration | None) -> FitResult:
-    """Return the fit with its engine's posteriors softened."""
     if calibration is not None:
-        combine(found.engine, [POSTERIORS], [1.0], calibration=calibration)
+        combine(engine, [POSTERIORS], [1.0], calibration=calibration)
     return replace(found, calibration=calibration)
 
 

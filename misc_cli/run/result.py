@@ -22,7 +22,7 @@ from misc_cli.data.types import (
     ignore_iteration,
 )
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, Block, Columns, RowArrays
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, Block, Columns, RowArrays
 from misc_cli.engines.views import gathered_engine
 from misc_cli.quality.figures import Figure
 from misc_cli.run.settings import BASELINE, Methods
@@ -91,15 +91,10 @@ class RunResult:
     seconds: Floats | None = None
     decided: Decision | None = None
 
-    @property
-    def engine(self) -> AnswerEngine:
-        """Return the engine with the votes and the final posteriors."""
-        return self.fit.engine
-
     @cached_property
     def memory(self) -> MemoryEngine:
         """Return the engine, gathered into memory if it is not there already."""
-        return gathered_engine(self.engine, (POSTERIORS,))
+        return gathered_engine(self.fit.engine, (POSTERIORS,))
 
     @property
     def labels(self) -> Labels:
@@ -125,7 +120,7 @@ class RunResult:
         from misc_cli.quality.verdicts import judge
         from misc_cli.quality.worker_scores import peer_agreement
 
-        return judge(peer_agreement(self.engine), self.pairs)
+        return judge(peer_agreement(self.fit.engine), self.pairs)
 
 
 def method_in_words(result: RunResult) -> str:
@@ -231,7 +226,7 @@ def label_columns(
     from misc_cli.engines.partitioned import joined_columns
 
     make = label_maker(result.fit, probabilities, item_details)
-    return joined_columns(result.engine.chunks(make))
+    return joined_columns(result.fit.engine.chunks(make))
 
 
 def worker_columns(result: RunResult) -> dict[str, Any]:
@@ -241,13 +236,13 @@ def worker_columns(result: RunResult) -> dict[str, Any]:
     from misc_cli.quality.verdicts import verdict_texts
     from misc_cli.quality.worker_scores import report_workers
 
-    labels, fit = result.engine.vocabulary, result.fit
+    labels, fit = result.fit.engine.vocabulary, result.fit
     verdicts = result.verdicts
     words, reasons = verdict_texts(verdicts, labels)
     partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)
     columns: dict[str, Any] = {
         "worker": labels.workers,
-        **report_workers(result.engine, fit.confusions, fit.class_prior),
+        **report_workers(result.fit.engine, fit.confusions, fit.class_prior),
         "verdict": pa.array(words, pa.string()),
         "reason": pa.array(reasons, pa.string()),
         "alike": pc.fill_null(labels.workers.take(partners), ""),

@@ -21,12 +21,13 @@ import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.parameters import DUPLICATES, conforms
+from misc_cli.data.parameters import AUTO, DUPLICATES, conforms
 from misc_cli.data.resources import THREADS
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.addresses import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import method_in_words
+from misc_cli.run.settings import NO_COMPLETER
 from misc_cli.selection.candidates import Method
 from misc_cli.version import __version__
 
@@ -110,6 +111,7 @@ def _rebuilt(kind: str, entry: Mapping[str, Any]) -> Any:
 
 # Of run.json: raised when something that a script may read changes its meaning or its place.
 SCHEMA = 2
+LAST = DUPLICATES[0]
 # Figures that every run has.
 ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
 
@@ -125,12 +127,10 @@ def manifest(
 
     `facts` are what the caller knows: command, question, engine, state, warnings, outputs.
     """
-    fit, settings, holder = outcome.fit, outcome.methods.settings, outcome.engine
+    fit, settings, holder = outcome.fit, outcome.methods.settings, outcome.fit.engine
     options = {**asdict(settings), "threads": settings.threads or THREADS.get()}
-    options |= {
-        "completer": settings.completer_name,
-        "duplicates": settings.duplicates or DUPLICATES[0],
-    }
+    unset = AUTO if settings.aggregator == AUTO else NO_COMPLETER
+    options |= {"completer": settings.completer or unset, "duplicates": settings.duplicates or LAST}
     del options["options"]  # they are among the methods
     sizes = {name: getattr(holder, f"n_{name}") for name in ("workers", "items", "classes")}
     return {

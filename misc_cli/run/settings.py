@@ -72,13 +72,6 @@ class Settings:
             if isinstance(given := getattr(self, kind), str):
                 object.__setattr__(self, kind, registry.canonical(kind, given))
 
-    @property
-    def completer_name(self) -> str:
-        """Return the completer that is meant: its name, auto or none."""
-        if self.completer is not None:
-            return self.completer
-        return AUTO if self.aggregator == AUTO else NO_COMPLETER
-
 
 @dataclass(frozen=True)
 class Methods:
@@ -160,9 +153,9 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     check({name: getattr(settings, name) for name in own_parameters}, own_parameters)
     check(given, parameters_of(Loop))
     names = {} if settings.aggregator == AUTO else {"aggregator": settings.aggregator}
-    if settings.completer_name != NO_COMPLETER:  # one that is automatic may be declined
-        automatic = settings.completer_name == AUTO
-        names["completer"] = AUTO_COMPLETER if automatic else settings.completer_name
+    completer = settings.completer or (AUTO if settings.aggregator == AUTO else NO_COMPLETER)
+    if completer != NO_COMPLETER:  # one that is automatic may be declined
+        names["completer"] = AUTO_COMPLETER if completer == AUTO else completer
     registered = {kind: name for kind, name in names.items() if own is None or kind == "completer"}
     fields: dict[str, dict[str, Any]] = {kind: {} for kind in names}
     for kind, name in registered.items():

@@ -25,6 +25,7 @@ from misc_cli.data.types import Floats, Labels, Lighten, OnIteration
 from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, DuplicateWorkersWarning, InputError
 from misc_cli.run import pipeline
 from misc_cli.run.request import ACCEPTABLE, AggregateRequest
@@ -34,7 +35,7 @@ from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Trial
 from misc_cli.selection.candidates import fit as fit_method
-from misc_cli.selection.ensemble import FitResult, mean_of
+from misc_cli.selection.ensemble import FitResult, combine, mean_of
 from misc_cli.state import store
 from misc_cli.state.store import JOINT, item_fingerprints, listed, member_tables, unlisted
 from misc_cli.version import __version__
@@ -205,7 +206,7 @@ class StateSession:
         self, answers: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
     ) -> FitResult:
         """Fit as `pipeline.fit` does, but with what the state knows."""
-        engine = pipeline.in_memory(answers)
+        engine = gathered_engine(behind(answers))
         labels = self._labels = engine.labels
         self.contract.check(labels.classes.to_pylist())
         reason = self.reselection_reason(labels, methods.settings)
@@ -214,7 +215,8 @@ class StateSession:
         else:
             self.why = f"chosen: {reason}"
             found = self._chosen(engine, methods, on_iteration, lighten)
-        self._freeze(pipeline.in_memory(found.engine))
+        assert isinstance(found.engine, MemoryEngine)
+        self._freeze(found.engine)
         return found
 
     def _as_chosen(
@@ -236,7 +238,9 @@ class StateSession:
             name = methods.names["aggregator"]
             found = pipeline.fit_named(engine.with_labels(started(name)), methods, on_iteration)
             self._members = {name: found}
-            return pipeline.calibrated_by(found, calibration)
+            if calibration is not None:
+                combine(found.engine, [POSTERIORS], [1.0], calibration=calibration)
+            return replace(found, calibration=calibration)
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
         trials = []
         for member in map(rebuilt, choice["members"]):

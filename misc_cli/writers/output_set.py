@@ -30,7 +30,7 @@ from misc_cli.writers.output_paths import (
     refuse_input,
     temporary_names,
 )
-from misc_cli.writers.render import write_pieces
+from misc_cli.writers.tables import write_pieces
 
 Write = Callable[[BinaryIO], object]
 # Metrics are written anew by a run that has nothing to do: they are of no set.

@@ -17,7 +17,7 @@ import pytest
 from misc_cli.errors import InputError
 from misc_cli.writers.output_paths import locked, temporary_names
 from misc_cli.writers.output_set import Staged, Write, publish, write_all
-from misc_cli.writers.render import CHUNK_ROWS, Columns, write_table
+from misc_cli.writers.tables import CHUNK_ROWS, Columns, write_table
 
 AWKWARD = ["plain", "a,b", 'say "hi"', "two\nlines", "tab\there", "cr\rhere", "ünïcode", "=1+1"]
 

@@ -1,4 +1,4 @@
-"""Render tables as CSV, TSV, either gzipped, or Parquet, by the name of the file.
+"""Tables as CSV, TSV, either gzipped, or Parquet, by the name of the file; labels read back.
 
 Rows are joined by arrow, a chunk at a time, and a chunk's text buffer is the file's content: no
 Python object per cell. Text is quoted only where it must be, numbers have six decimals at most.
@@ -10,16 +10,25 @@ import gzip
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from misc_cli.data.encode import trimmed
+from misc_cli.data.types import Floats, LabelTable
+from misc_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from misc_cli.readers.source import Source
+
 Columns = Mapping[str, Any]  # name → arrow text (plain or dictionary) or a numpy array
 
 CHUNK_ROWS = 1 << 17
 DECIMALS = 6
+CONFIDENCE = "confidence"
+PROBABILITY = "p_"
 
 
 def write_table(columns: Columns, stream: BinaryIO, name: str = "") -> None:
@@ -95,3 +104,47 @@ def _quoted(text: Any, delimiter: str) -> Any:
     special = pc.match_substring_regex(text, f'[{delimiter}"\r\n]')
     doubled = pc.replace_substring(text, '"', '""')
     return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), text)
+
+
+def read_labels(path: str) -> LabelTable:
+    """Read labels that `misc aggregate` wrote, or any two columns of items and labels."""
+    from misc_cli.readers.columns import read_columns
+    from misc_cli.readers.document import open_document
+    from misc_cli.readers.source import open_source
+    from misc_cli.readers.vocabulary import SYNONYMS
+
+    wanted = {"item": [*SYNONYMS["item"], {"id"}], "label": SYNONYMS["label"]}
+    source = open_source(path)
+    document = open_document(source, synonyms=wanted)
+    has_header = document.records is None and document.table.header is not False
+    names = document.names if has_header else []
+    sure = [CONFIDENCE] if CONFIDENCE in names else []
+    chances = [name for name in names if name.startswith(PROBABILITY)]
+    given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
+    synonyms = {**wanted, **{name: [] for name in given}}
+    *_, columns = read_columns(source, given, synonyms)
+    items, labels = trimmed(columns["item"]), trimmed(columns["label"])
+    labelled = pc.not_equal(labels, "")
+    numbers = {name: _numbers(source, name, columns[name].filter(labelled)) for name in given}
+    return LabelTable(
+        items=items.filter(labelled),
+        labels=labels.filter(labelled),
+        confidence=numbers[CONFIDENCE] if sure else None,
+        probabilities=np.column_stack([numbers[name] for name in chances]) if chances else None,
+        classes=tuple(name.removeprefix(PROBABILITY) for name in chances),
+        name=source.name,
+    )
+
+
+def _numbers(source: Source, name: str, column: Any) -> Floats:
+    """Return a column of probabilities."""
+    try:
+        values: Floats = trimmed(column).cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        told = f"{source.name}: column {name} holds something that is not a number"
+        raise InputError(told) from None
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1.0)))
+    if len(bad):
+        told = f"{source.name}: column {name} holds {values[bad[0]]:g}; a probability"
+        raise InputError(f"{told} is between 0 and 1")
+    return values
