@@ -150,12 +150,9 @@ def confusion_frame(counts: Floats, classes: list[str]) -> pd.DataFrame:
 
 
 def worst_first(workers: pd.DataFrame) -> pd.DataFrame:
-    """Sort workers by verdict, if they have one, the redundant after others, then by accuracy."""
-    keys = workers[["accuracy", "worker"]].assign(severity=0, redundant=False)
-    if "alike" in workers:
-        keys["redundant"] = workers["alike"] != ""
-    if "verdict" in workers:
-        keys["severity"] = workers["verdict"].map(lambda text: VERDICTS.index(verdict_kind(text)))
+    """Sort workers by verdict, the redundant after others, then by accuracy."""
+    keys = workers[["accuracy", "worker"]].assign(redundant=workers["alike"] != "")
+    keys["severity"] = workers["verdict"].map(lambda text: VERDICTS.index(verdict_kind(text)))
     order = keys.sort_values(["severity", "redundant", "accuracy", "worker"], kind="stable").index
     return workers.loc[order].reset_index(drop=True)
 

@@ -52,7 +52,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one question: a figure, the words that follow it, a note, and sentences."""
+    """The answer to one question: a figure, the words that follow it, and sentences."""
 
     question: str
     link: str
@@ -60,7 +60,6 @@ class Answer:
     figure: str
     headline: str
     sentences: Sequence[Sentence]
-    note: str = ""
 
 
 def answers(report: Report) -> tuple[Answer, Answer, Answer]:
@@ -152,8 +151,7 @@ def _trust(report: Report) -> Answer:
     ]
     if comparable(report):
         said += _doubtful_items(report.frames["items"])
-    note = next((str(one) for one in said if one.link == "decide"), "")
-    return Answer("Can I trust these labels?", "trust", kind, figure, headline, said, note)
+    return Answer("Can I trust these labels?", "trust", kind, figure, headline, said)
 
 
 def _doubtful_items(items: pd.DataFrame) -> Iterator[Sentence]:
@@ -172,21 +170,10 @@ def _doubtful_items(items: pd.DataFrame) -> Iterator[Sentence]:
             yield Sentence("look", f"{labels} {one if number == 1 else many} {said}.", link=link)
 
 
-def _kinds(workers: pd.DataFrame | None) -> pd.Series[str]:
-    """Return the kind of verdict of each worker; empty where there are none."""
-    if workers is None or "verdict" not in workers:
-        return pd.Series(dtype=str)
-    return workers["verdict"].astype(str).map(verdict_kind)
-
-
 def _workers(report: Report) -> Answer:
     question, link = "Whom should I look at?", "workers"
-    workers = report.frames.get("workers")
-    kinds = _kinds(workers)
-    if workers is None or kinds.empty:
-        unknown = "the files of this run say nothing of workers"
-        return Answer(question, link, "fact", "Unknown", unknown, [])
-    said = []
+    workers, said = report.frames["workers"], []
+    kinds = workers["verdict"].map(verdict_kind)
     for kind, (title, *verbs) in LOOK_AT.items():
         own = workers["worker"][kinds == kind].astype(str).tolist()
         if own:
@@ -217,8 +204,8 @@ def _workers(report: Report) -> Answer:
 def _next(report: Report) -> Answer:
     question, link = "What should I do next?", "next"
     said = []
-    workers, asked = report.frames.get("workers"), report.frames.get("ask_again")
-    if workers is not None and (careless := _kinds(workers).isin(list(SUSPECT))).any():
+    workers, asked = report.frames["workers"], report.frames.get("ask_again")
+    if (careless := workers["verdict"].map(verdict_kind).isin(list(SUSPECT))).any():
         text = "Talk to these workers before you give them more work"
         own = workers["worker"][careless].astype(str).tolist()
         said.append(Sentence("look", text, own, "workers"))
@@ -242,9 +229,9 @@ def _next(report: Report) -> Answer:
     if gain < LEAST_WORTH:
         kind, figure = "good", "Little to gain"
         headline = f"by asking {count(len(first), 'item')} again: {worth(gain)}"
-    note = "Or decide the least sure items yourself: that teaches the rest."
-    said.append(Sentence("fact", note, link="decide"))
-    return Answer(question, link, kind, figure, headline, said, note)
+    text = "Or decide the least sure items yourself: that teaches the rest."
+    said.append(Sentence("fact", text, link="decide"))
+    return Answer(question, link, kind, figure, headline, said)
 
 
 def worth(gain: float) -> str:

@@ -11,9 +11,7 @@ import base64
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
@@ -45,7 +43,7 @@ MIXED_UP = 8  # pairs of classes where there is no matrix
 NAMES_PER_LABEL = 25
 LONGEST_CELL = 2_000  # of a carried column
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
-WORKER_COLUMNS = ("worker", "verdict", "answers", "accuracy", "reason")  # of the saved file
+WORKER_COLUMNS = ["worker", "verdict", "answers", "accuracy", "reason"]  # of the saved file
 
 
 def render(report: Report) -> str:
@@ -61,16 +59,22 @@ def render(report: Report) -> str:
         f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    html: str = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=narrative.title(report),
-            csp=policy,
-            style=Markup(style),  # our own text is safe: it is not escaped
-            script=Markup(script),
-            **_content(report),
-        )
+    pages = Environment(
+        loader=PackageLoader("misc_cli.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters.update(visible=printable, per_cent=per_cent, number=number, address=address)
+    pages.filters.update(count=narrative.count, quoted=shlex.quote, visible_lines=lines)
+    pages.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL)
+    html: str = pages.get_template("page.html.j2").render(
+        title=narrative.title(report),
+        csp=policy,
+        style=Markup(style),  # our own text is safe: it is not escaped
+        script=Markup(script),
+        **_content(report),
     )
     return html
 
@@ -80,13 +84,10 @@ def _content(report: Report) -> dict[str, Any]:
     frames, facts = report.frames, report.facts
     items, asked = frames["items"], frames.get("ask_again", pd.DataFrame())
     classes = list(facts.get("classes", []))
-    workers = frames.get("workers", pd.DataFrame({"worker": []}))
-    workers = workers.drop(columns=confusion_columns(workers)).assign(kind="")
-    if "verdict" in workers:
-        workers["kind"] = workers["verdict"].astype(str).map(verdict_kind)
+    workers = frames["workers"].drop(columns=confusion_columns(frames["workers"]))
+    workers["kind"] = workers["verdict"].map(verdict_kind)
     look = workers["kind"].isin(list(narrative.LOOK_AT))
     suspects, others = workers[look].head(MOST_SUSPECTS), workers[~look]
-    block = [name for name in WORKER_COLUMNS if name in workers]
     cards, against = _items_to_see(items)
     votes = votes_by_item(report, pd.concat([cards["item"], against["item"]]).unique().tolist())
     classes_found = frames["classes"].sort_values("labels", ascending=False, kind="stable")
@@ -125,11 +126,10 @@ def _content(report: Report) -> dict[str, Any]:
         "n_items": len(items),
         "agreement": _rows(frames.get("agreement")),
         "tried": _rows(frames.get("tried")),
-        "run_facts": _run_facts(facts),
         "data": strict(
             {
                 "tables": {
-                    "workers.csv": _saved(suspects[block]),
+                    "workers.csv": _saved(suspects[WORKER_COLUMNS]),
                     "ask-again.csv": _saved(asked),
                 },
                 "items": cards["item"].tolist(),
@@ -205,18 +205,6 @@ def _choices(row: dict[str, Any], classes: list[str], votes: Rows) -> list[int]:
     return [classes.index(name) for name in likely if name in classes][:BUTTONS]
 
 
-def _run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is needed to repeat the run (method, files, seed, versions)."""
-    rows = [(name, str(facts.get(name, ""))) for name in ("method", "date")]
-    files = [("answers", source) for source in facts.get("inputs", [])]
-    files += facts.get("known", {}).items()
-    rows += [(role, f"{source['name']}, SHA-256 {source['sha256']}") for role, source in files]
-    rows.append(("seed", str(facts.get("options", {}).get("seed", ""))))
-    versions = {"misc": facts.get("misc", ""), **facts.get("platform", {})}
-    rows.append(("versions", ", ".join(f"{name} {one}" for name, one in versions.items())))
-    return rows
-
-
 def anchor(kind: str, name: object) -> str:
     """Return the id of a worker's or an item's row, for links to it."""
     return f"{kind}-{quote(str(name), safe='')}"
@@ -240,22 +228,7 @@ def address(text: object) -> str:
     return whole if ADDRESS.fullmatch(whole) else ""
 
 
-def lines(text: object, most: int | None = None) -> str:
-    """Apply `printable` to each line, so that line breaks stay; cut a text that is longer."""
+def lines(text: object) -> str:
+    """Apply `printable` to each line, so that line breaks stay; cut a long text."""
     whole = "\n".join(printable(line) for line in str(text).replace("\r\n", "\n").split("\n"))
-    return whole if most is None or len(whole) <= most else f"{whole[:most]} …"
-
-
-@cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("misc_cli.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(visible=printable, per_cent=per_cent, number=number, address=address)
-    made.filters.update(count=narrative.count, quoted=shlex.quote, visible_lines=lines)
-    made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL, longest=LONGEST_CELL)
-    return made
+    return whole if len(whole) <= LONGEST_CELL else f"{whole[:LONGEST_CELL]} …"
