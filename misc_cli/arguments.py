@@ -50,12 +50,8 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning, in_python, pyt
 from misc_cli.readers import options as readers
 from misc_cli.readers.answer_table import FileInfo
 from misc_cli.readers.columns import choose, truth_synonyms
-from misc_cli.readers.document import Document
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.readers.reading import Question
-from misc_cli.readers.row_filters import answer_seconds
-from misc_cli.readers.table import Table
 
 if TYPE_CHECKING:
     from misc_cli.run.settings import OwnMethod
@@ -306,7 +302,7 @@ def answers_of(
         read = read_answer_columns(names_of(given), reading)
         return read.answers, tuple(read.files), Kind()
     said = {name for name, value in vars(reading).items() if value is not None}
-    of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates", "seconds_col"})
+    of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates"})
     if of_files:
         raise ConfigError(f"{of_files[0]} says how to read a file; a data frame is read already")
     kind, names, columns = columns_of(given)
@@ -314,13 +310,7 @@ def answers_of(
     if not len(columns[0]):
         raise InputError("the DataFrame has no rows: give at least one answer")
     parts = {role: Column.read(columns[at], names[at]) for role, at in chosen.items()}
-    table = Table(names, [], lambda places: [Column.read(columns[at], "")[0] for at in places])
-    worker, item, label = (parts[role][0] for role in ("worker", "item", "label"))
-    own = Question("", "", worker, item, label, columns={r: names[at] for r, at in chosen.items()})
-    took = None
-    with contextlib.suppress(*() if reading.seconds_col else (InputError,)):  # only to be shown
-        took = answer_seconds(Document("the DataFrame", "", lambda: table), own, reading)
-    answers = Answers(worker, item, label, seconds=took)
+    answers = Answers(*(parts[role][0] for role in ("worker", "item", "label")))
     types: Any = getattr(given, "schema", {}) if kind == "polars" else {}
     schema = {role: types[names[at]] for role, at in chosen.items() if types}
     return answers, (), Kind(kind, {role: column for role, (_, column) in parts.items()}, schema)

@@ -36,7 +36,7 @@ NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # of a 
 _received: int | None = None  # the signal that ends this run
 outcome: int | None = None  # the exit code, once it is known: later signals change nothing
 _deferring = 0
-_registered: list[Callable[[], None]] = []
+_registered: list[Callable[[], object]] = []
 
 
 class Ended(KeyboardInterrupt):
@@ -117,7 +117,7 @@ def deferred() -> Iterator[None]:
             signal.raise_signal(noted[0])
 
 
-def at_end(remove: Callable[[], None]) -> Callable[[], None]:
+def at_end(remove: Callable[[], object]) -> Callable[[], None]:
     """Register what to do when the process ends; return a function that does it at once instead.
 
     `remove` may run twice. Register before the thing is made, so that no signal comes in between.
@@ -173,12 +173,7 @@ def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
             remove(left)
             os.close(held)
     made: list[Path] = []
-
-    def remove_made() -> None:
-        for path in made:
-            remove(path)
-
-    now = at_end(remove_made)
+    now = at_end(lambda: list(map(remove, made)))
     lock: int | None = None
     try:
         while lock is None:

@@ -92,7 +92,7 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     return plugin
 
 
-def registered_name(kind: str, method: Any) -> str | None:
+def name_of(kind: str, method: Any) -> str | None:
     """Return the name of a method's class, None if it is not registered."""
     here = f"{type(method).__module__}:{type(method).__qualname__}"
     for name, target in OWN[kind].items():
@@ -100,15 +100,6 @@ def registered_name(kind: str, method: Any) -> str | None:
             return name
     loaded = (name for name in plugin_names(kind) if load(kind, name) is type(method))
     return next(loaded, None)
-
-
-def name_of(kind: str, method: Any) -> str:
-    """Return the name of a method's class; a method that is not registered has none: an error."""
-    found = registered_name(kind, method)
-    if found is None:
-        here = f"{type(method).__module__}:{type(method).__qualname__}"
-        raise ConfigError(f"{here} is no registered {kind}")
-    return found
 
 
 def changed(method: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +76,14 @@ def choose(
     aggregators: Sequence[str] | None = None,
 ) -> list[Cell]:
     """Return the cells with these names, dataset by dataset; None means all."""
+    datasets = tuple(dict.fromkeys(cell.dataset for cell in paper_table()))
     chosen = []
-    for given, known, what in (
-        (names, tuple(dict.fromkeys(cell.dataset for cell in paper_table())), "dataset"),
-        (completers, COMPLETERS, "completer"),
-        (aggregators, AGGREGATORS, "aggregator"),
-    ):
-        unknown = [name for name in given or () if name not in known]
-        if unknown:
-            raise ConfigError(
-                f"the paper's table has no {what} {unknown[0]!r}; it has {', '.join(known)}"
-            )
+    for given, known in ((names, datasets), (completers, COMPLETERS), (aggregators, AGGREGATORS)):
+        for name in given or ():
+            if name not in known:
+                raise ConfigError(f"the paper's table has no {name!r}; it has {', '.join(known)}")
         chosen.append([name for name in known if given is None or name in given])
-    return [Cell(d, c, a) for d in chosen[0] for c in chosen[1] for a in chosen[2]]
+    return [Cell(*one) for one in product(*chosen)]
 
 
 def _data(name: str) -> str:

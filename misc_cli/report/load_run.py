@@ -38,14 +38,8 @@ from misc_cli.selection.ensemble import FitResult
 from misc_cli.writers.output_set import CHANGED, verify
 from misc_cli.writers.tables import read_labels
 
-ESTIMATED = (
-    "The next best classes and what asking again is worth are estimated from the answers: "
-    "the labels' file has no probabilities. Run again with --probabilities to have them."
-)
-JUDGED_AGAIN = (
-    "Workers are judged here by the labels as they were written, which may differ a little "
-    "from what the method found. Run again with --workers workers.csv to have that."
-)
+ESTIMATED = "Next best classes and gains are estimated: run with --probabilities to have them."
+JUDGED_AGAIN = "Workers are judged by the labels: run with --workers FILE for the method's verdict."
 
 
 def read_runs(path: str, question: str | None = None) -> dict[str | None, Report]:

@@ -114,7 +114,7 @@ def with_methods(
         names[kind] = method if isinstance(method, str) else None
         if method is None or isinstance(method, str):
             continue
-        names[kind] = registry.registered_name(kind, method)
+        names[kind] = registry.name_of(kind, method)
         if names[kind] is not None:
             given = registry.changed(method)
             seed = given.pop("seed", seed)

@@ -147,7 +147,7 @@ def test_a_finished_run_without_probabilities_estimates_what_to_ask_again() -> N
         assert run([*words, "-o", f"{name}.csv"]) == 0
         (report,) = read_runs(f"{name}.run.json").values()
         found[name] = report.frames["ask_again"].set_index("item")
-        assert ("estimated from the answers" in " ".join(report.missing)) == (name == "estimated")
+        assert ("gains are estimated" in " ".join(report.missing)) == (name == "estimated")
     first, guess = found["exact"].head(50), found["estimated"].head(50)
     assert len(set(first.index) & set(guess.index)) >= 45
     shared = first.index.intersection(guess.index)

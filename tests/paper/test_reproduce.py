@@ -33,7 +33,7 @@ def test_cells_by_name() -> None:
         Cell("temp", "none", "mv"),
         Cell("temp", "tucker", "mv"),
     ]
-    with pytest.raises(ConfigError, match="no aggregator 'ebcc'; it has mv, ds-em"):
+    with pytest.raises(ConfigError, match="no 'ebcc'; it has mv, ds-em"):
         choose(aggregators=["ebcc"])
 
 
