@@ -39,8 +39,7 @@ from misc_cli.readers.vocabulary import ROLES
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
-BATCH_ROWS = 1 << 20
-PIECE_ROWS = 1 << 20  # row groups of a Parquet file are one piece until they hold so many rows
+PIECE_ROWS = 1 << 20  # row groups are one piece until they hold so many rows; a batch
 # What an answer takes in a text file, roughly; only the number of parts depends on it.
 BYTES_PER_ANSWER = 16
 
@@ -109,7 +108,7 @@ def _columns(piece: Piece, positions: Sequence[int]) -> Iterator[dict[int, Any]]
         names = [piece.names[at] for at in positions]
         with _readable(piece.path), filesystem.open_input_file(inner) as file:
             opened = parquet.ParquetFile(file)
-            for batch in opened.iter_batches(BATCH_ROWS, list(piece.row_groups), names):
+            for batch in opened.iter_batches(PIECE_ROWS, list(piece.row_groups), names):
                 yield {at: encoded(batch[piece.names[at]]) for at in positions}
         return
     for n_lines, block in _blocks(piece):
@@ -229,17 +228,10 @@ def _cut(path: str, options: ReadOptions) -> list[Piece]:
     table = document.table
     if table.delimiter is None:
         raise _not_streamed(path, document.format)
-    size = filesystem.get_file_info(inner).size * (
-        4 if path.endswith(addresses.PACKED_SUFFIXES) else 1
-    )
-    return [
-        replace(
-            _laid_out(document, options),
-            n_answers=size // BYTES_PER_ANSWER + 1,
-            delimiter=table.delimiter,
-            start=mark + table.start,
-        )
-    ]
+    grows = 4 if path.endswith(addresses.PACKED_SUFFIXES) else 1
+    n_answers = grows * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
+    piece = replace(_laid_out(document, options), n_answers=n_answers, delimiter=table.delimiter)
+    return [replace(piece, start=mark + table.start)]
 
 
 def _row_groups(path: str, opened: Any, options: ReadOptions) -> list[Piece]:

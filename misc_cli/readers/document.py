@@ -10,8 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -162,16 +161,12 @@ def encoded(column: Any) -> Any:
     return array.cast(pa.string()).fill_null("").dictionary_encode()
 
 
-@contextmanager
-def readable(name: str) -> Iterator[None]:
-    """Turn what JSON of nobody's making raises, in a file or a cell, into one line."""
-    try:
-        yield
-    except (RecursionError, UnicodeEncodeError):
-        raise InputError(
-            f"{name}: objects within objects, too deep to read, or half a character (\\ud800 to "
-            "\\udfff); give a flat export in UTF-8"
-        ) from None
+def damaged_json(name: str) -> InputError:
+    """Return what is said of a RecursionError or UnicodeEncodeError, in a file or a cell."""
+    return InputError(
+        f"{name}: objects within objects, too deep to read, or half a character (\\ud800 to "
+        "\\udfff); give a flat export in UTF-8"
+    )
 
 
 def open_document(
@@ -205,8 +200,10 @@ def open_document(
         return _parquet(source)
     refuse_odd_bytes(source, is_table=False)
     refuse_undecodable(source)
-    with readable(source.name):
+    try:
         format_name, records = _records(source)
+    except (RecursionError, UnicodeEncodeError):
+        raise damaged_json(source.name) from None
     return Document(source.name, format_name, lambda: flat_table(records), records)
 
 
@@ -247,10 +244,9 @@ def _matrix(source: Source) -> Document:
         reason = one_line(error)
         raise InputError(f"{source.name}: not a whole NumPy array ({reason}); save it") from None
     if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biufU":
-        shape = " × ".join(map(str, matrix.shape)) or "a single number"
         raise InputError(
-            f"{source.name}: {shape} of {matrix.dtype}, where labels, items × workers, were "
-            "expected; reshape it"
+            f"{source.name}: shape {matrix.shape} of {matrix.dtype}, where labels, items × workers, "
+            "were expected; reshape it"
         )
 
     def column(cells: Any) -> Any:

@@ -24,7 +24,7 @@ from misc_cli.readers import checks
 from misc_cli.readers.addresses import check_stdin_once, expand
 from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables, read_as
 from misc_cli.readers.columns import select
-from misc_cli.readers.document import Document, open_document, readable
+from misc_cli.readers.document import Document, damaged_json, open_document
 from misc_cli.readers.layouts import read_layout
 from misc_cli.readers.options import FORMATS, ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
@@ -189,9 +189,11 @@ def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
     """Return a file, read whole, before any question is chosen."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
-        with readable(source.name):
+        try:
             document = opened_document(source, options)
             reading = read_document(document, options)
+        except (RecursionError, UnicodeEncodeError):
+            raise damaged_json(source.name) from None
         return OpenedFile(document, reading.view or document, reading, digest.result())
 
 

@@ -17,8 +17,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from queue import Empty, Queue
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -38,27 +38,24 @@ def in_time(call: Callable[[threading.Event], T], shown: str, options: ReadOptio
 
     The call is given an event that is set when nobody waits any more.
     """
-    found: Queue[T | Exception] = Queue()
+    future: Future[T] = Future()
     over, seconds = threading.Event(), 60 * (options.net_timeout or TIMEOUT)
 
     def work() -> None:
         try:
-            found.put(call(over))
+            future.set_result(call(over))
         except Exception as error:
-            found.put(error)
+            future.set_exception(error)
 
     threading.Thread(target=work, name="misc-reader", daemon=True).start()
     try:
-        result = found.get(timeout=seconds)
-    except Empty:
+        return future.result(seconds)
+    except TimeoutError:
         raise InputError(
             f"{shown}: too slow, not done after {seconds:.0f} s (see --net-timeout); try later"
         ) from None
     finally:
         over.set()
-    if isinstance(result, Exception):
-        raise result
-    return result
 
 
 def fetch(address: str, options: ReadOptions) -> bytes:
@@ -79,8 +76,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         secure = urlsplit(req.full_url).scheme == "https"
         if urlsplit(target).scheme not in (("https",) if secure else WEB):
             raise InputError(
-                f"{redact(req.full_url)}: redirects to {redact(target)}; followed is https only"
-                + ("" if secure else ", or http")
+                f"{redact(req.full_url)}: redirects to {redact(target)}; https only is followed"
             )
         new = super().redirect_request(req, *details)
         login = req.get_header("Authorization")

@@ -119,7 +119,8 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
             if before.st_size > available_bytes() // 2:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             data = file.readall()
-            if len(data) != before.st_size or _stamp(os.fstat(file.fileno())) != _stamp(before):
+            after = os.fstat(file.fileno())
+            if len(data) != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
                 raise _changed(path)
             return data
     except FileNotFoundError:
@@ -132,7 +133,8 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
 
 def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
     """Return the state of local files, for `refuse_changed` when they have been read."""
-    return {path: _stamp(os.stat(path)) for path in paths if os.path.isfile(path)}
+    found = {path: os.stat(path) for path in paths if os.path.isfile(path)}
+    return {p: (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for p, s in found.items()}
 
 
 def refuse_changed(before: Mapping[str, Stamp]) -> None:
@@ -143,10 +145,6 @@ def refuse_changed(before: Mapping[str, Stamp]) -> None:
 
 def _changed(name: str) -> InputError:
     return InputError(f"{name}: the file changed while it was read; wait until it is written")
-
-
-def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def limited(name: str, stream: Any, limit: int, flag: str = "--max-input") -> bytes:

@@ -30,6 +30,7 @@ from misc_cli.errors import InputError
 from misc_cli.readers.options import DELIMITERS, delimiter_of
 from misc_cli.readers.source import (
     Source,
+    chunks,
     count,
     one_line,
     refuse_odd_bytes,
@@ -107,7 +108,8 @@ def open_table(
     lines = [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
     if size < len(view) and len(lines) > 1:
         lines.pop()  # cut in the middle
-    delimiter = delimiter_of(delimiter) if delimiter else _delimiter(lines, synonyms)
+    fits = {one: _fit(lines, one, synonyms) for one in DELIMITERS.values() if not delimiter}
+    delimiter = delimiter_of(delimiter) if delimiter else max(fits, key=fits.__getitem__)
     n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
     first = next(_records(lines[n_before:], delimiter), [])
     if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
@@ -136,33 +138,19 @@ def open_table(
             refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))
     body = DelimitedText(source, delimiter, len(first), start, 0, bad_rows, n_without)
-    return Table(
-        names,
-        rows,
-        body.fetch,
-        body.lines_of,
-        header=header,
-        delimiter=delimiter,
-        first_row=first,
-        doubtful=doubtful,
-        start=start,
-        bad_lines=body.bad_lines,
-    )
+    found = (header, delimiter, first, doubtful, start, body.bad_lines)
+    return Table(names, rows, body.fetch, body.lines_of, *found)
 
 
-def _delimiter(lines: list[str], synonyms: Synonyms) -> str:
-    """Return the delimiter that splits the lines best."""
-
-    def fit(delimiter: str) -> tuple[bool, float, int, int]:
-        rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
-        width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
-        named = sum(map(bool, find_roles(rows[0], synonyms).values()))
-        # Words within text agree by chance: spaces count only where nothing else splits at all.
-        enough = width >= len(synonyms)
-        alike = 0.0 if delimiter == SPACE and enough else n_agreeing / len(rows)
-        return enough, alike, named, width
-
-    return max(DELIMITERS.values(), key=fit)
+def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[bool, float, int, int]:
+    """Return how well a delimiter splits the lines; the largest is the best."""
+    rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
+    width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
+    named = sum(map(bool, find_roles(rows[0], synonyms).values()))
+    # Words within text agree by chance: spaces count only where nothing else splits at all.
+    enough = width >= len(synonyms)
+    alike = 0.0 if delimiter == SPACE and enough else n_agreeing / len(rows)
+    return enough, alike, named, width
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
@@ -179,8 +167,8 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
         if n_filled >= len(synonyms) and len(set(row)) == len(row):
-            names_roles = sum(map(bool, find_roles(row, synonyms).values())) >= 2
-            is_header = names_roles or names_of_tools(row) >= 2
+            n_roles = sum(map(bool, find_roles(row, synonyms).values()))
+            is_header = max(n_roles, names_of_tools(row)) >= 2
             return at if is_header and any(map(str.strip, lines[:at])) else 0
         if n_filled > 2 or '"' in line.replace('""', "").strip('"\r\n'):
             return 0
@@ -277,13 +265,13 @@ class DelimitedText:
         body, wanted = self.body, [f"f{position}" for position in positions]
         if not body.size:
             return [pa.array([], pa.string()).dictionary_encode() for _ in wanted]
-        n_quotes = count(body, b'"') if self._quoted else 0
-        if n_quotes:  # pyarrow would take all between two stray ones for one cell, and say nothing
-            self._check_quotes()
+        has_quotes = self._quoted and any(b'"' in chunk for chunk in chunks(body))
+        if has_quotes:
+            self._check_quotes()  # pyarrow takes all between two stray ones for one cell, unsaid
         options = (
             arrow_csv.ParseOptions(
                 delimiter=self.delimiter,
-                newlines_in_values=n_quotes > 0,
+                newlines_in_values=has_quotes,
                 quote_char='"' if self._quoted else False,
             ),
             arrow_csv.ConvertOptions(

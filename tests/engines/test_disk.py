@@ -37,7 +37,6 @@ from tests.engines.crowds import (
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # small pieces, so that a small crowd has many
-    monkeypatch.setattr(stream, "BATCH_ROWS", 100)
     monkeypatch.setattr(cutting, "PIECE_ROWS", 100)
     monkeypatch.setattr(stream, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(cutting, "SAMPLE_BYTES", 500)
