@@ -245,7 +245,7 @@ def _matrix(source: Source) -> Document:
         raise InputError(f"{source.name}: not a whole NumPy array ({reason}); save it") from None
     if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biufU":
         raise InputError(
-            f"{source.name}: shape {matrix.shape} of {matrix.dtype}, where labels, items × workers, "
+            f"{source.name}: shape {matrix.shape} of {matrix.dtype}, where items × workers "
             "were expected; reshape it"
         )
 
