@@ -268,8 +268,8 @@ class EnhancedBcc(Checked, OnEngines):
     subtypes: int = parameter(10, "ebcc: subtypes of each class.", FEW)
     subtype_prior: float = parameter(0.1, "ebcc: shared out over the subtypes.", POSITIVE)
     restarts: int = parameter(40, "ebcc, tenals: starts, of which the best counts.", FEW)
-    diagonal: float = shared("diagonal", 2.0)
-    off_diagonal: float = shared("off_diagonal", 0.5)
+    diagonal: float = parameter(2.0, SHARED["diagonal"].help, POSITIVE)
+    off_diagonal: float = parameter(0.5, SHARED["off_diagonal"].help, POSITIVE)
     shrinkage: float = shared("shrinkage", 4.0)
     tol: float = shared("tol", 1e-3)
     max_iter: int = shared("max_iter", 500)
@@ -279,11 +279,6 @@ class EnhancedBcc(Checked, OnEngines):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"diagonal": 4.0, "off_diagonal": 1.0, "shrinkage": 0.0}
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.diagonal, self.off_diagonal) <= 0:
-            raise ConfigError("ebcc's --diagonal and --off-diagonal must be above 0")
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None

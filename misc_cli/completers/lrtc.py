@@ -39,6 +39,7 @@ from misc_cli.data import resources
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Codes, Floats, OnIteration, ignore_iteration
 from misc_cli.data.votes import LabelCodes, LabelTensor, Rows
+from misc_cli.errors import ConfigError
 
 # Fibres whose factor rows are gathered at a time.
 FIBRES_AT_ONCE = 1 << 14
@@ -346,6 +347,8 @@ def complete(
     method: LRTC, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
 ) -> LowRankCompletion:
     """Return the completed label tensor."""
+    if sum(method.lrtc_weights) <= 0:
+        raise ConfigError("--lrtc-weights must not all be 0")
     rho = default_rho(tensor) if method.rho is None else method.rho
     return LowRankCompletion(complete_observed(method, observe(tensor), rho, on_iteration))
 

@@ -184,16 +184,6 @@ def check_ranks(ranks: Ranks, shape: tuple[int, int, int]) -> None:
             raise ConfigError(f"{given}: R{at + 1} = {rank} is too large; {limit}")
 
 
-def check_initial_rank(initial_rank: int, ranks: Ranks, shape: tuple[int, int, int]) -> None:
-    """Raise a ConfigError if the HOSVD has too few directions for R1."""
-    reach = min(initial_rank, shape[1]) * min(initial_rank, shape[2])
-    if ranks[0] > reach:
-        raise ConfigError(
-            f"--initial-rank {initial_rank} leaves R1 = {ranks[0]} of --ranks at most {reach} "
-            f"directions in the first sweep; give --initial-rank {ranks[0]} or more"
-        )
-
-
 # The normal matrices of a block, n_block_items × R², should fit a few megabytes.
 BLOCK_CELLS = 1 << 19
 
@@ -269,11 +259,6 @@ class LRTC(Checked):
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on a sample
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if sum(self.lrtc_weights) <= 0:
-            raise ConfigError("--lrtc-weights must not all be 0")
 
     def __call__(
         self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration

@@ -28,12 +28,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from misc_cli.completers.label_matrix import FactorCompletion
-from misc_cli.completers.parameters import Ranks, Tucker, check_initial_rank
+from misc_cli.completers.parameters import Ranks, Tucker
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, OnIteration
 from misc_cli.data.votes import LabelTensor
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed, SumOver
+from misc_cli.errors import ConfigError
 
 # HOOI has converged if a sweep lowers the squared residual by less than this share of ‖T‖².
 RESIDUAL_TOLERANCE = 1e-9
@@ -292,7 +293,12 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> FactorC
     """
     ranks = method.resolve_ranks(tensor.shape)
     initial_rank = method.initial_rank or max(ranks)
-    check_initial_rank(initial_rank, ranks, tensor.shape)
+    reach = min(initial_rank, tensor.shape[1]) * min(initial_rank, tensor.shape[2])
+    if ranks[0] > reach:
+        raise ConfigError(
+            f"--initial-rank {initial_rank} leaves R1 = {ranks[0]} of --ranks at most {reach} "
+            f"directions in the first sweep; give --initial-rank {ranks[0]} or more"
+        )
     with_slice = tensor.times_slice()
     slice_gram = with_slice[-tensor.shape[2] :]
     squared_norm = tensor.engine.n_votes + float(np.trace(slice_gram))  # every vote is a one

@@ -116,8 +116,6 @@ class Calibration:
 
 def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
     """Return the normalised product of posteriors to the power of their shares, (n, n_classes)."""
-    if len(posteriors) == 1:
-        return posteriors[0]
     logs = [np.log(np.maximum(of_one, 1e-300)) for of_one in posteriors]
     return _normalised(np.average(logs, axis=0, weights=shares))
 
@@ -239,7 +237,8 @@ def calibration_of_known(
     votes, (n, n_classes) each, and classes (n,).
     """
     known: Floats = np.average(posteriors, axis=0, weights=weights)
-    pooled, shares = pool(posteriors, weights), shares_of(totals)
+    pooled = pool(posteriors, weights) if len(posteriors) > 1 else None
+    shares = shares_of(totals)
     right = np.arange(len(classes)), classes
     usual = hidden.weight * np.log(hidden.temperature), hidden.weight * hidden.votes
     best, most = hidden, -np.inf

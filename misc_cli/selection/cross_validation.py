@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of, expected_counts
+from misc_cli.aggregators.confusion_kernels import ExpectedCounts, expected_counts, shrunk_rows
 from misc_cli.aggregators.methods import DawidSkene
 from misc_cli.data.holdout import (
     FLOOR,
@@ -112,17 +112,18 @@ class Fold:
 
     def hard_score(self, posteriors: Floats) -> Floats:
         """Return the log score of each hidden answer given the label we would write."""
-        assert isinstance(self.training, MemoryEngine)
         top = posteriors.argmax(axis=1)
-        rows = confusions_of(self.training.labels, harden(posteriors), HARD_SHRINKAGE)
+        rows = shrunk_rows(self.counts(harden(posteriors)), HARD_SHRINKAGE)
         return log_score(rows[self.hidden.workers, top[self.hidden.items]], self.hidden)
 
-    def judged(self, fitted: Fitted) -> tuple[Floats, Floats | None, dict[str, Floats]]:
+    def judged(
+        self, fitted: Fitted, completed: bool
+    ) -> tuple[Floats, Floats | None, dict[str, Floats]]:
         """Return what a fit on `training` says of items, its expected counts, and its scores.
 
         In memory these are the posteriors of all items, and the counts follow from them; else the
         posteriors of the hidden answers' items, (n_hidden, n_classes). The scores are the log
-        scores of the hidden answers in each view; see candidates.py.
+        scores of the hidden answers in each view; see candidates.py; "hard" is of completed labels.
         """
         hidden, training, known = self.hidden, self.training, None
         if isinstance(training, MemoryEngine):
@@ -138,17 +139,13 @@ class Fold:
             own = fitted.predictor(hidden.workers, hidden.items)
         soft = tempered_forecasts(of_items, counts, SHRINKAGE, hidden)
         views = {"own": log_score(own, hidden), "soft": np.log(np.maximum(soft, FLOOR))}
-        if known is None:
+        if completed and known is None:
             views["hard"] = self.hard_score(posteriors)
         return posteriors, known, views
 
 
-def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[Fold]:
-    """Yield folds that hide this share of the answers each, until there are none to hide."""
-    if isinstance(engine, MemoryEngine):
-        for kept, hidden in folds(engine.labels, n_folds, share, seed):
-            yield Fold(engine.with_labels(kept), hidden)
-        return
+def viewed_folds(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[Fold]:
+    """Yield folds on views of an engine that hide this share of the answers each, if any."""
     size = max(1, round(share * engine.n_votes))
     for draw in fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed):
         n_hidden = hide(engine, draw)
@@ -196,20 +193,27 @@ class CrossValidation:
         self.folds: list[Fold] = []
         self._marked: Fold | None = None
         n_folds, share = fold_plan(self.n_votes)
+        n_folds = min(n_folds, most_folds or n_folds)
+        hiding = viewed_folds(engine, n_folds, share, seed)
+        if isinstance(engine, MemoryEngine):
+            kept = folds(engine.labels, n_folds, share, seed)
+            hiding = (Fold(engine.with_labels(labels), hidden) for labels, hidden in kept)
         self.late = worker_pool.clock() >= deadline
-        if not self.late:
-            for fold in folds_of(engine, min(n_folds, most_folds or n_folds), share, seed):
-                self.folds.append(fold)
-                self._marked = fold
-                self.late = worker_pool.clock() >= deadline
-                if self.late:
-                    break
+        while not self.late and (fold := next(hiding, None)) is not None:
+            self.folds.append(fold)
+            self._marked = fold
+            self.late = worker_pool.clock() >= deadline
 
-    def mark(self, fold: Fold) -> None:
+    def _mark(self, fold: Fold) -> None:
         """Hide the answers of a fold on an engine that hides those of one fold at a time."""
         if isinstance(fold.training, TrainingView) and self._marked is not fold:
             hide(self.engine, fold.training.draw)
             self._marked = fold
+
+    def hard_scores(self, each: Sequence[Floats]) -> Floats:
+        """Return the log scores of hidden answers given the labels that posteriors would write."""
+        scores = [fold.hard_score(one) for fold, one in zip(self.folds, each, strict=True)]
+        return np.concatenate(scores)
 
     @cached_property
     def workers(self) -> Codes:
@@ -226,7 +230,7 @@ class CrossValidation:
         """Scores of what knows no items: each worker's own label shares (the null), the crowd's."""
         null, crowd = [], []
         for fold in self.folds:
-            self.mark(fold)
+            self._mark(fold)
             hidden, said = fold.hidden, said_by_workers(fold.training)
             shares = said.sum(axis=0) / said.sum()
             own = said[hidden.workers] + NULL_SHRINKAGE * shares
@@ -252,7 +256,8 @@ class CrossValidation:
         if fold is not None:
             variant = getattr(method.aggregator, "cv_variant", method.aggregator)
             tried, engine = replace(method, aggregator=variant), fold.training
-            self.mark(fold)
+            if not self.in_memory:
+                self._mark(fold)
         elif isinstance(engine, MemoryEngine):
             engine = engine.with_labels(engine.labels)
         records: list[Iteration] = []
@@ -274,7 +279,7 @@ class CrossValidation:
                 warnings.simplefilter("ignore")  # one that does not converge is scored as it is
             fitted = fit(tried, engine, observe, initial, whole)
             if fold is not None:
-                posteriors, counts, views = fold.judged(fitted)
+                posteriors, counts, views = fold.judged(fitted, method.completer is not None)
         if fold is None and isinstance(engine, MemoryEngine):
             posteriors = engine.whole(POSTERIORS)
         elif fold is None:
@@ -351,11 +356,8 @@ class CrossValidation:
         self.on_iteration(replace(iteration, extra={**iteration.extra, "candidate": candidate}))
 
     def _report(self, stage: str, trial: Trial, done: int, of: int) -> None:
-        extra: dict[str, float | int | str | None] = {
-            "candidate": trial.method.name,
-            "of": of,
-        }
-        self.on_iteration(Iteration(stage, done, seconds=trial.seconds, extra=extra))
+        line = Iteration(stage, done, seconds=trial.seconds, extra={"of": of})
+        self._note(line, trial.method.name)
 
     def calibration(
         self, scores: Sequence[Score], shares: Sequence[float], first: Score | None = None
@@ -368,7 +370,16 @@ class CrossValidation:
         """
         able = (one for one in scores if one.method.calibratable and not one.method.early_stopped)
         telling = next(able, first or scores[0])
-        surfaces = [self._surface(at, scores, shares) for at in range(len(self.folds))]
+        surfaces = []
+        for at, fold in enumerate(self.folds):  # by what may soften the mean
+            hidden, counts = fold.hidden, self._counts(at, scores, shares)
+            each = [score.trials[at].posteriors[hidden.items] for score in scores]
+            of_items = pool(each, shares) if len(each) > 1 else each[0]
+            totals, counts_of = None, None
+            if self.n_votes < MANY_ANSWERS and self.in_memory:
+                parts = fold.training.sweep(SumOver(lambda block, _: [block.class_totals()]))
+                totals, counts_of = np.concatenate(parts), fold.counts
+            surfaces.append(surface(of_items, counts, hidden, totals, counts_of))
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         if len(scores) > 1:
             by_hidden = replace(by_hidden, own=1.0)
@@ -384,16 +395,6 @@ class CrossValidation:
             return self.folds[at].counts(np.average(each, axis=0, weights=shares))
         counts: Floats = np.average([trial.counts for trial in trials], axis=0, weights=shares)
         return counts
-
-    def _surface(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
-        """Return the summed log scores of the weighted mean on a fold, by what may soften it."""
-        fold, counts = self.folds[at], self._counts(at, scores, shares)
-        hidden = fold.hidden
-        of_items = pool([score.trials[at].posteriors[hidden.items] for score in scores], shares)
-        if self.n_votes >= MANY_ANSWERS or not self.in_memory:
-            return surface(of_items, counts, hidden)
-        totals = fold.training.sweep(SumOver(lambda block, _: [block.class_totals()]))
-        return surface(of_items, counts, hidden, np.concatenate(totals), fold.counts)
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
@@ -467,8 +468,9 @@ def calibration_of(
         return work.calibration(work.score([method], wholes=wholes), [1.0])
     alone = work.score([Method("alone", method.aggregator)])[0]
     if judge_completion and not (slow or slow_completer):
-        completed = work.score([method], [one.posteriors for one in alone.trials])[0]
-        if lead(completed.hard, alone.hard, work.workers) >= SIGNIFICANT:
+        each = [trial.posteriors for trial in alone.trials]
+        completed = work.score([method], each)[0]
+        if lead(completed.hard, work.hard_scores(each), work.workers) >= SIGNIFICANT:
             return None
     return by_answers(work, alone)
 

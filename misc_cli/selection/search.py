@@ -377,14 +377,12 @@ def completion_of(
     near it vote, with both last steps. Every other rank is tried first, and the try ends where the
     first folds promise nothing.
     """
-    rivals = [base.hard]
-    if pure is not None:
-        means = []
-        for at, fold in enumerate(work.folds):
-            each = [score.trials[at].posteriors for score, _ in pure]
-            means.append(fold.hard_score(np.average(each, 0, [share for _, share in pure])))
-        rivals.append(np.concatenate(means))
     initial = [trial.posteriors for trial in base.trials]
+    rivals = [work.hard_scores(initial)]
+    if pure is not None:
+        shares, each = [share for _, share in pure], [score.trials for score, _ in pure]
+        by_fold = [[one.posteriors for one in trials] for trials in zip(*each, strict=True)]
+        rivals.append(work.hard_scores([np.average(one, 0, shares) for one in by_fold]))
     n_folds, n_first = len(work.folds), min(FIRST_FOLDS, len(work.folds))
     tried: dict[str, Score] = {}
 

@@ -36,20 +36,18 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> Non
     pure, noise = random.normal(size=(2, 40))
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     ahead = pure + noise + errors * SIGNIFICANT / np.sqrt(40)
-    tucker, fold = (
-        replace(method("ds-em"), name="tucker"),
-        SimpleNamespace(hard_score=lambda _: pure),
-    )
-    base, better = (scored(method("mv"), {"hard": values}) for values in (pure, ahead))
+    tucker, base = replace(method("ds-em"), name="tucker"), scored(method("mv"), {})
     completed = scored(tucker, {"hard": ahead})
-    work: Any = SimpleNamespace(folds=[fold], workers=np.arange(40, dtype=np.int32), left_out=[])
+    written = iter([pure, pure, ahead, pure])  # of what it builds on, of what is pure; twice
+    work: Any = SimpleNamespace(folds=[None], workers=np.arange(40, dtype=np.int32), left_out=[])
+    work.hard_scores = lambda _: next(written)
     work.score = lambda some, initial, numbers: [completed] if some and numbers else []
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
     taken, by, _ = completion_of(work, [tucker], base, [(base, 1.0)])
     assert by == pytest.approx(errors * SIGNIFICANT)
     assert taken == ([tucker] if errors > 1 else [])
     # what it builds on is as good without it: no gain of completion's
-    assert completion_of(work, [tucker], better, [(base, 1.0)])[0] == []
+    assert completion_of(work, [tucker], base, [(base, 1.0)])[0] == []
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
