@@ -50,12 +50,10 @@ def list_datasets(json: bool) -> None:
     tables.deliver([table], None, {"datasets": entries}, as_json=json)
 
 
-FETCH = """
-misc compare $(misc datasets fetch web rte)
-"""
-
-
-@options.command(FETCH, click.Argument(["names"], nargs=-1, metavar="[NAME]..."))
+@options.command(
+    "misc compare $(misc datasets fetch web rte)",
+    click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
+)
 def fetch(names: tuple[str, ...]) -> None:
     """Download datasets (all if none is named), check their SHA-256 and keep them.
 

@@ -86,9 +86,7 @@ def _percent(share: float) -> str:
     return "–" if share != share else f"{100 * share:.2f} %"
 
 
-DIFF = """
-misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
-"""
+DIFF = "misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'"
 DIFFER = options.table(
     "Output",
     {
@@ -101,13 +99,7 @@ DIFFER = options.table(
 
 
 @options.command(DIFF, click.Argument(["old"]), click.Argument(["new"]), *DIFFER)
-def diff(
-    old: str,
-    new: str,
-    changes: str | None,
-    json: bool,
-    fail_if: Sequence[str],
-) -> None:
+def diff(old: str, new: str, changes: str | None, json: bool, fail_if: Sequence[str]) -> None:
     """Compare two files of labels, OLD and NEW (item,label and, where there is one, confidence).
 
     An item is flipped if it is in both and its label is another.
@@ -150,9 +142,7 @@ def _changed(found: Changes) -> Iterator[Table]:
         yield Table("Flipped", ("item", "was", "is"), cells, left=3)
 
 
-AGAIN = """
-misc rerun labels.run.json -o again.csv
-"""
+AGAIN = "misc rerun labels.run.json -o again.csv"
 
 
 OUTPUT = options.table(

@@ -7,12 +7,13 @@ narrow, and no cell is ever cut. Elsewhere every column is shown.
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import sys
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -181,8 +182,11 @@ def latex(tables: Sequence[Table]) -> str:
 def screen_width(stream: TextIO | None = None) -> int | None:
     """Return the columns of the terminal if a stream is one, stdout unless given; None if not."""
     stream = stream or sys.stdout
-    is_screen = stream is not None and stream.isatty()
-    return shutil.get_terminal_size().columns if is_screen else None
+    if stream is None or not stream.isatty():
+        return None
+    with suppress(OSError, ValueError):
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns) or 80
+    return 80
 
 
 def print_tables(tables: Sequence[Table]) -> None:

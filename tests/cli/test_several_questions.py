@@ -93,7 +93,7 @@ def test_a_gate_that_no_question_can_be_judged_by_is_no_pass(
     Path("known.csv").write_text("doc_id,mood,is spam?\n9,x,no\n")  # of items that nobody saw
     words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
     assert run([*words, "--truth", "known.csv", "--fail-if", "error>40"]) == 2
-    assert "there is no error to judge" in capsys.readouterr().err
+    assert "no error to judge" in capsys.readouterr().err
     assert not Path("o.run.json").exists()
 
 
@@ -105,7 +105,7 @@ def test_every_question_has_its_report_metrics_changes_and_rejects() -> None:
     names = ["r.{}.html", "m.{}.prom", "c.{}.csv", "j.{}.csv"]
     for question in ("mood", "is_spam"):
         assert all(Path(name.format(question)).stat().st_size for name in names)
-    assert ",1,,yes,no," in Path("c.is_spam.csv").read_text()
+    assert "flipped,1,yes,no," in Path("c.is_spam.csv").read_text()
     assert len(Path("c.mood.csv").read_text().splitlines()) == 1
     assert run(["verify", "o.run.json"]) == 0
 
