@@ -139,7 +139,8 @@ def thin(
         raise ConfigError(
             f"a nonzero rate of {nonzero_rate:.1%} leaves items or workers without an answer"
         )
-    return answers.take(np.sort(order[:n_kept]))
+    kept = np.sort(order[:n_kept])
+    return Triplets(answers.workers[kept], answers.items[kept], answers.classes[kept])
 
 
 def spoil(

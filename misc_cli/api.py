@@ -282,7 +282,7 @@ def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
     1      new    3       NaN         y
     2     gone    2         y       NaN
     """
-    from misc_cli.quality.changes import compare as changes
+    from misc_cli.quality.evaluation import compare as changes
 
     with session():
         found = text_frame(changes(labels_of(old), labels_of(new)).columns)

@@ -15,8 +15,7 @@ from misc_cli.run.fail_if import CHANGES, parse_gate
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
-    from misc_cli.quality.changes import Changes
-    from misc_cli.quality.evaluation import Evaluation
+    from misc_cli.quality.evaluation import Changes, Evaluation
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
 SHOWN = 10  # changes of each kind on a screen; --changes has them all
@@ -105,7 +104,7 @@ def diff(old: str, new: str, changes: str | None, json: bool, fail_if: Sequence[
     An item is flipped if it is in both and its label is another.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.quality.changes import compare
+    from misc_cli.quality.evaluation import compare
     from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.writers.output_paths import check_writable, output_file
     from misc_cli.writers.tables import read_labels

@@ -136,9 +136,6 @@ class Triplets:
     def __len__(self) -> int:
         return len(self.items)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Triplets:
-        return Triplets(self.workers[rows], self.items[rows], self.classes[rows])
-
 
 def answers_of(votes: SparseVotes) -> Triplets:
     """Return every vote as codes, in the votes' own order."""
@@ -166,23 +163,24 @@ def folds(
     # a start that was fitted to these answers would leak the hidden ones
     labels = replace(labels, start=None)
     answers = answers_of(votes)
-    size = max(1, round(fraction * len(answers)))
+    columns = answers.workers, answers.items, answers.classes
+    size = max(1, round(fraction * votes.n_votes))
     drawn: Iterator[Positions]
     if votes.n_votes >= DRAWN_BY_NAME:
         drawn = _by_name(labels, fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed))
     else:
         rng = np.random.default_rng(seed)
         # rank the answers at random within their item; the first of each item stays
-        order = np.lexsort((rng.random(len(answers)), answers.items))
+        order = np.lexsort((rng.random(votes.n_votes), answers.items))
         starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
-        shuffled = np.setdiff1d(np.arange(len(answers)), order[starts], assume_unique=True)
+        shuffled = np.setdiff1d(np.arange(votes.n_votes), order[starts], assume_unique=True)
         rng.shuffle(shuffled)
         drawn = (np.sort(shuffled[fold * size : (fold + 1) * size]) for fold in range(n_folds))
     for chosen in drawn:
         if len(chosen) == 0:
             return
         kept = SparseVotes(without(votes.matrix, chosen), votes.n_workers, votes.n_classes)
-        yield replace(labels, votes=kept), answers.take(chosen)
+        yield replace(labels, votes=kept), Triplets(*(codes[chosen] for codes in columns))
 
 
 def _by_name(labels: Labels, draws: list[Draw]) -> Iterator[Positions]:
@@ -203,4 +201,4 @@ def _by_name(labels: Labels, draws: list[Draw]) -> Iterator[Positions]:
 
 def log_score(forecast: Floats, hidden: Triplets) -> Floats:
     """Return log P(hidden answer) under a forecast (n_hidden, n_classes), (n_hidden,)."""
-    return np.log(np.maximum(forecast[np.arange(len(hidden)), hidden.classes], FLOOR))
+    return np.log(np.maximum(forecast[np.arange(len(hidden.classes)), hidden.classes], FLOOR))

@@ -40,7 +40,6 @@ READING_FLAGS = (
 )
 # Flags that one other engine heeds.
 OWN_FLAGS = {"spill": "disk", "scheduler": "dask"}
-INSTEAD = {"question": "give a file with that question's rows"}
 
 
 def check_flags(engine: str, reading: Iterable[str], others: Iterable[str]) -> None:
@@ -55,8 +54,7 @@ def check_flags(engine: str, reading: Iterable[str], others: Iterable[str]) -> N
         return
     lacking = [name for name in reading if name not in READING_FLAGS]
     for name in [*lacking, *(name for name in others if name in LOCAL_FLAGS)]:
-        end = f": {INSTEAD[name]}" if name in INSTEAD else ""
-        raise ConfigError(f"{flag(name)} is for --engine local, not {engine}{end}")
+        raise ConfigError(f"{flag(name)} is for --engine local, not {engine}")
 
 
 def methods_of(engine: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from misc_cli.writers.tables import write_pieces, write_table
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
-    from misc_cli.quality.changes import Changes
+    from misc_cli.quality.evaluation import Changes
     from misc_cli.report.frames import Report
     from misc_cli.run.fail_if import Gate
     from misc_cli.run.result import RunResult
@@ -288,7 +288,7 @@ class OutputSet:
 def compared(outcome: RunResult, places: Mapping[str, Path]) -> Changes:
     """Compare a run with the tables that it is about to replace; without any, every item is new."""
     from misc_cli.data.types import LabelTable
-    from misc_cli.quality.changes import compare
+    from misc_cli.quality.evaluation import compare
     from misc_cli.writers.tables import read_labels
 
     columns = label_columns(outcome)

@@ -28,7 +28,7 @@ from misc_cli.writers.output_set import write_all
 if TYPE_CHECKING:
     from misc_cli.data.types import Answers, Iteration
     from misc_cli.engines.protocol import AnswerEngine
-    from misc_cli.quality.changes import Changes
+    from misc_cli.quality.evaluation import Changes
     from misc_cli.quality.figures import Figure
     from misc_cli.readers.answer_table import AnswerTable, FileInfo
     from misc_cli.readers.known_labels import Known

@@ -151,7 +151,8 @@ def memory_engine(
         class_order=settings.class_order,
     )
     labels = encoding.labels
-    require_for(labels.n_items, labels.n_workers, labels.n_classes)
+    votes = labels.votes
+    require_for(votes.n_items, votes.n_workers, votes.n_classes)
     if gold is not None:
         codes = encode_known(labels, gold, "gold")
         labels = replace(labels, gold=codes)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.types import LabelTable
-from misc_cli.quality.changes import compare
+from misc_cli.quality.evaluation import compare
 
 
 def labels(rows: dict[str, tuple[str, float]]) -> LabelTable:
