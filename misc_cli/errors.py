@@ -112,15 +112,12 @@ def needs_extra(what: str, extra: str) -> ConfigError:
 
 
 class MiscWarning(UserWarning):
-    """Something the user should know about the data or the result; the run goes on."""
+    """Something the user should know about the data or the result; the run goes on.
 
+    `copies` are workers who give the answers of another once more, where it is about them.
+    """
 
-class DuplicateWorkersWarning(MiscWarning):
-    """Workers give the answers of another once more; `workers` are their names."""
-
-    def __init__(self, text: str, workers: Iterable[str] = ()) -> None:
-        super().__init__(text)
-        self.workers = frozenset(workers)
+    copies: frozenset[str] = frozenset()
 
 
 class ConvergenceWarning(MiscWarning):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -18,9 +17,8 @@ from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of,
 from misc_cli.data.encode import encode_known, text_frame
 from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import ConfigError, needs_extra
-from misc_cli.quality.evaluation import wilson
 from misc_cli.readers.answer_table import FileInfo
-from misc_cli.report.frames import convergence_frame, frames
+from misc_cli.report.frames import confidence_frame, convergence_frame, frames
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult, label_columns, worker_columns
 from misc_cli.run.run_record import json_bytes, manifest
@@ -29,8 +27,6 @@ from misc_cli.writers.tables import write_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-BINS = 10  # of the confidences in a picture
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,6 @@ class Result(Generic[F]):
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write labels.csv, workers.csv and what stands beside them, together or not at all."""
-        started = time.perf_counter()
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         labels, workers = place / "labels.csv", place / "workers.csv"
@@ -134,13 +129,10 @@ class Result(Generic[F]):
             "diagnostics": lambda out: out.writelines(map(json_bytes, outcome.records)),
         }
 
-        def record() -> dict[str, Any]:
-            outcome.timings["write"] = round(time.perf_counter() - started, 6)
-            asked = replace(self.request, output=str(labels), workers=str(workers))
-            return self.facts(asked, {name: str(path) for name, path in places.items()})
-
+        asked = replace(self.request, output=str(labels), workers=str(workers))
+        outputs = {name: str(path) for name, path in places.items()}
         files = {name: (places[name], write) for name, write in writers.items()}
-        write_set(files, places["run"], record)
+        write_set(files, places["run"], lambda: self.facts(asked, outputs))
 
     def facts(
         self, request: AggregateRequest | None = None, outputs: Mapping[str, str] | None = None
@@ -225,16 +217,13 @@ class Plots:
         codes = outcome.truth if known is None else encode_known(outcome.labels, known)
         if codes is None:
             raise ConfigError("calibration needs the truth of some items; give truth=")
-        decision = outcome.decision
-        judged = pd.DataFrame({"sure": decision.confidence, "right": decision.label == codes})
-        judged = judged[codes >= 0]
-        bins = judged.groupby(np.minimum(judged["sure"] * BINS // 1, BINS - 1))
-        n_items = bins["sure"].count().to_numpy().astype(float)
-        stated, true = (bins[name].mean().to_numpy() for name in ("sure", "right"))
+        bands = confidence_frame(outcome.decision.confidence, outcome.decision.label, codes)
+        bands = bands[bands["known"] > 0]
+        stated = (bands["from"] + bands["to"]) / 2
         ax = _axes(ax)
         ax.plot([0, 1], [0, 1], color="grey", linestyle=":")
-        ax.vlines(stated, *wilson(true, n_items))
-        ax.scatter(stated, true, s=10 + 200 * n_items / n_items.sum())
+        ax.vlines(stated, bands["low"], bands["high"])
+        ax.scatter(stated, bands["right"], s=10 + 200 * bands["known"] / bands["known"].sum())
         ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
         return ax
 

@@ -263,9 +263,9 @@ def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
     import pyarrow as pa
 
     if place is not None and place.name.lower().endswith(".xlsx"):
-        from misc_cli.report.workbook import one_sheet
+        from misc_cli.report.workbook import made
 
-        write(one_sheet(title, frame), place)
+        write(made({title: frame}), place)
         return
     columns: dict[str, Any] = {}
     for name, column in frame.items():

@@ -44,7 +44,7 @@ from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import AnswerEngine, Block, Engine, RowArrays, SumOver
 from misc_cli.engines.views import View
-from misc_cli.errors import DuplicateWorkersWarning
+from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
 
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
@@ -341,7 +341,9 @@ def _warn(workers: Names, group: Keys, answers: Keys) -> None:
         f"{count} the answers of another once more ({shown}{more}): on an item they "
         "count once; if they did not copy, name the method with --aggregator"
     )
-    warnings.warn(DuplicateWorkersWarning(text, copies), stacklevel=3)
+    told = MiscWarning(text)
+    told.copies = frozenset(copies)
+    warnings.warn(told, stacklevel=3)
 
 
 def judged_by_all_answers(confusions: Floats, engine: Engine, pairs: WorkerPairs) -> Floats:

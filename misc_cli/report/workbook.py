@@ -17,8 +17,6 @@ WIDEST, NARROWEST = 60, 9
 # A name such as `=HYPERLINK(…)` or `+1` stays text: it never becomes a formula, a link, a number.
 AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
 TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
-RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
-VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
 # The sheets and their frames, in order.
 SHEETS = {
     "Workers": "workers",
@@ -90,16 +88,11 @@ def workbook(report: Report) -> bytes:
         others = [name for name in workers if name not in (*FIRST, *left_out, "reason")]
         order = [name for name in (*FIRST, *others, "reason") if name in workers]
         frames["workers"] = workers[order]
-    sheets = {title: frames[name] for title, name in SHEETS.items() if name in frames}
-    return _made(sheets, report)
+    return made({title: frames[name] for title, name in SHEETS.items() if name in frames}, report)
 
 
-def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
-    """Return a workbook with one table."""
-    return _made({title: frame})
-
-
-def _made(sheets: dict[str, pd.DataFrame], report: Report | None = None) -> bytes:
+def made(sheets: dict[str, pd.DataFrame], report: Report | None = None) -> bytes:
+    """Return a workbook of these sheets; of a report it has the summary first."""
     buffer = io.BytesIO()
     with library().Workbook(
         buffer, {"in_memory": True, "nan_inf_to_errors": True, **AS_TEXT}
@@ -166,10 +159,6 @@ def _write(book: Any, title: str, frame: pd.DataFrame) -> None:
         sheet.set_column(column, column, max(width, NARROWEST), cells)
         sheet.write_string(0, column, head, header)
         sheet.write_column(1, column, values, cells)
-        for words, colour in VERDICT_COLOURS.items() if name == "verdict" else ():
-            form = book.add_format({"bg_color": colour})
-            rule = {"type": "text", "criteria": "begins with", "value": words, "format": form}
-            sheet.conditional_format(1, column, len(frame), column, rule)
 
 
 def _text(value: object) -> str:

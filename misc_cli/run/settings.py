@@ -69,7 +69,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for kind in registry.KINDS:
-            if isinstance(given := getattr(self, kind), str):
+            given = getattr(self, kind)
+            if isinstance(given, str) and given not in registry.OWN[kind]:
                 object.__setattr__(self, kind, registry.canonical(kind, given))
 
 

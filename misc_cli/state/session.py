@@ -26,7 +26,7 @@ from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.engines.views import behind, gathered_engine
-from misc_cli.errors import ConfigError, DuplicateWorkersWarning, InputError
+from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.run import pipeline
 from misc_cli.run.request import ACCEPTABLE, AggregateRequest
 from misc_cli.run.result import RunResult
@@ -107,9 +107,9 @@ class Contract:
         earlier: Any = warnings.showwarning
 
         def show(message: Warning | str, *rest: Any, **more: Any) -> None:
-            if isinstance(message, DuplicateWorkersWarning):
-                self.seen[DUPLICATES].update(message.workers)
-                if set(message.workers) <= set(self.to_json()[DUPLICATES]):
+            if isinstance(message, MiscWarning) and message.copies:
+                self.seen[DUPLICATES].update(message.copies)
+                if message.copies <= set(self.to_json()[DUPLICATES]):
                     return
             earlier(message, *rest, **more)
 
