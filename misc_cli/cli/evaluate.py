@@ -158,8 +158,8 @@ OUTPUT = options.table(
 def rerun(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -> None:
     """Make the labels of a recorded run again: the same inputs and settings.
 
-    Says what it reads and writes and which input changed or is gone, before any work; and whether
-    the labels are those of the record, byte for byte.
+    Says what it reads and writes, which input changed, and whether the labels are those of the
+    record, byte for byte.
     """
     from misc_cli.cli.console import Console
     from misc_cli.job.replay import RecordedRun, repeated
@@ -178,10 +178,11 @@ def rerun(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -
     console.say(f"{run}: reads {', '.join(dict.fromkeys(recorded.request.files))}; writes {where}")
     place = output_file(output)
     paths = [] if place is None else [place]
-    if recorded.questions:
+    questions = [str(one["question"]) for one in recorded.content.get("questions", [])]
+    if questions:
         if place is None:
             raise ConfigError(f"{run}: of several questions; name a file with -o")
-        paths = [with_question(place, question) for question in recorded.questions]
+        paths = [with_question(place, question) for question in questions]
     check_writable(paths, [run, *recorded.request.files], stdout=place is None)
     with console.watching():
         labels, same = repeated(recorded, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import performed
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.run_record import questions_of, read_record, request_of
-from misc_cli.writers.output_set import sha256_of
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import Observer
@@ -46,39 +46,6 @@ class RecordedRun:
         taken = {name: getattr(asked, name) for name in TAKEN}
         return cls(path, content, AggregateRequest(tuple(names), **taken))
 
-    @property
-    def questions(self) -> list[str]:
-        """Return the names of its questions where there are several, in their order."""
-        return [str(one["question"]) for one in self.content.get("questions", [])]
-
-    def refuse_changed(self, read: Mapping[str, str] | None = None) -> None:
-        """Raise if an input is gone or no longer as it was.
-
-        `read` has the SHA-256 of inputs that were read by now, databases and downloads too.
-        """
-        wrong = [] if self.request.sources else ["its answers came from no file"]
-        if (self.content.get("state") or {}).get("night", 1) > 1:
-            wrong.append("the state that it started from is another one now")
-        for one in questions_of(self.content):
-            for source in [*one["inputs"], *one["known"].values()]:
-                name, digest = source["name"], source["sha256"]
-                if read is not None or "://" in name:  # what it brings is looked at when it is read
-                    found = (read or {}).get(name, digest)
-                elif name == STDIN:
-                    found = None
-                else:
-                    try:
-                        with open(name, "rb") as stream:
-                            found = sha256_of(stream)
-                    except OSError:
-                        found = None
-                if HIDDEN in name:
-                    wrong.append(f"the secret of {name} is not recorded")
-                elif found != digest:
-                    wrong.append(f"{name} {'is gone' if found is None else 'has changed'}")
-        if wrong:
-            raise InputError(f"{self.path} cannot be repeated: {'; '.join(dict.fromkeys(wrong))}")
-
     def refuse_untrusted(self) -> None:
         """Raise if the record, maybe a stranger's, has a query, an address or an engine's place."""
         request = self.request
@@ -92,20 +59,37 @@ class RecordedRun:
 
 
 def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
-    """Carry out a recorded request again, from the inputs that it had.
+    """Carry out a recorded request again, from the inputs that it had; others are refused.
 
     Returns the files of labels, one for each question, and whether they are those of the record;
     None where the record has them in parts.
     """
-    recorded.refuse_changed()
-    files = recorded.content["files"]
-    asked = [one["sha256"] for one in files if one["name"].partition(".")[0] == "labels"]
+    content, sources = recorded.content, recorded.request.sources
+    wrong = [f"the secret of {name} is not recorded" for name in sources if HIDDEN in name]
+    if not sources or STDIN in sources:
+        wrong.append("its answers came from no file")
+    if (content.get("state") or {}).get("night", 1) > 1:
+        wrong.append("the state that it started from is another one now")
+    asked = [one["sha256"] for one in content["files"] if one["name"].partition(".")[0] == "labels"]
     name = Path(recorded.request.output or "").name if asked else "labels.csv"
-    with cleanup.folder("misc-rerun-") as folder:
-        request = replace(recorded.request, output=str(folder / name))
-        with performed(request, observer) as finished:
-            read = [file for run in finished.runs for file in run.files]
-            recorded.refuse_changed({file.name: file.sha256 for file in read})
-            labels = [run.places["labels"].read_bytes() for run in finished.runs]
+    with ExitStack() as stack:
+        if not wrong:
+            folder = stack.enter_context(cleanup.folder("misc-rerun-"))
+            request = replace(recorded.request, output=str(folder / name))
+            runs = stack.enter_context(performed(request, observer)).runs
+            for run, then in zip(runs, questions_of(content), strict=True):
+                read = {file["name"]: file["sha256"] for file in _files(run.record())}
+                wrong += [
+                    f"{one['name']} has changed"
+                    for one in _files(then)
+                    if read.get(one["name"]) != one["sha256"]
+                ]
+            labels = [run.places["labels"].read_bytes() for run in runs]
+    if wrong:
+        raise InputError(f"{recorded.path} cannot be repeated: {'; '.join(dict.fromkeys(wrong))}")
     found = sorted(hashlib.sha256(data).hexdigest() for data in labels)
     return labels, found == sorted(asked) if asked else None
+
+
+def _files(record: Mapping[str, Any]) -> list[Any]:
+    return [*record["inputs"], *record["known"].values()]

@@ -163,19 +163,15 @@ def memory_engine(
 
 def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels | None) -> None:
     """Warn of what is no error, but hardly meant."""
-    found, conflicts = [], engine.counts.n_conflicts
-    for what, count, consequence in (
-        ("class", engine.n_classes, "every label is the same"),
-        ("worker", engine.n_workers, "there is nobody to compare it with"),
-        ("item", engine.n_items, "workers cannot be told apart by it"),
-    ):
-        if count == 1:
-            found.append(f"only one {what}: {consequence}")
+    conflicts = engine.counts.n_conflicts
+    alone = {
+        "class: every label is the same": engine.n_classes,
+        "worker: there is nobody to compare it with": engine.n_workers,
+        "item: workers cannot be told apart by it": engine.n_items,
+    }
+    found = [f"only one {what}" for what, count in alone.items() if count == 1]
     if engine.n_workers > 1 and 1 < engine.n_votes <= engine.n_items:
-        found.append(
-            "only one answer per item: nothing tells a good worker from a bad one, and confidences "
-            "mean nothing"
-        )
+        found.append("only one answer per item: nothing tells good workers from bad ones")
     if settings.duplicates is None and conflicts:
         times = "once" if conflicts == 1 else f"{conflicts:,} times"
         found.append(

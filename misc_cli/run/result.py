@@ -139,12 +139,11 @@ def method_in_words(result: RunResult) -> str:
     aggregator = names.get("aggregator", BASELINE)
     if "completer" not in names:
         return f"{aggregator}, preset {preset}"
-    lasts = {member.loop.final for member in members}
+    last = " and ".join(sorted({member.loop.final for member in members}))
+    own = f" ({listed})"
     if not members:
-        lasts = {str((result.fit.loop or {}).get("settings", {}).get("final", ""))}
-    own = f", judged by {aggregator}" if lasts == {"completed"} and not members else ""
-    own += f" ({listed})" if members else ""
-    last = " and ".join(sorted(lasts))
+        last = str((result.fit.loop or {}).get("settings", {}).get("final", ""))
+        own = f", judged by {aggregator}" if last == "completed" else ""
     return f"{names['completer']} started by {aggregator}, last step: {last}{own}, preset {preset}"
 
 

@@ -119,9 +119,8 @@ class Contract:
 
 
 def _shown(texts: Iterable[str]) -> str:
-    first = sorted(texts)
-    more = f" and {len(first) - NAMES_SHOWN:,} more" if len(first) > NAMES_SHOWN else ""
-    return ", ".join(map(repr, first[:NAMES_SHOWN])) + more
+    shown = sorted(map(repr, texts))
+    return ", ".join(shown[:NAMES_SHOWN]) + (", …" if len(shown) > NAMES_SHOWN else "")
 
 
 def settings_key(settings: Settings) -> Any:

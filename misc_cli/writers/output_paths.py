@@ -210,7 +210,7 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
     if not new:
         return lambda: None
     first = known or new[0]
-    lock = beside(first, "lock")
+    *_, lock = temporary_names(first)
     taken: list[int] = []
 
     def release() -> None:
@@ -236,7 +236,7 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
         time.sleep(0.0 if taken else 0.05)
     _held.update(dict.fromkeys(new, first))
     for file in new:
-        for left in temporary_names(file):  # by a run that was killed
+        for left in temporary_names(file)[:2]:  # by a run that was killed
             cleanup.remove(left)
     return let_go
 
@@ -251,21 +251,18 @@ def locked(paths: Sequence[Path]) -> Iterator[None]:
         let_go()
 
 
-def temporary_names(final: Path) -> tuple[Path, Path]:
-    """Return the names of an output before its set is renamed, and of what it replaces then.
+def temporary_names(final: Path) -> tuple[Path, Path, Path]:
+    """Return the names of an output before its set is renamed, of what it replaces then, of a lock.
 
-    They follow from the set, so that whoever holds its lock is the only one to use them.
+    The first two follow from the set: whoever holds its lock is the only one to use them. None is
+    longer than a file system takes.
     """
     token = hashlib.sha256(os.fsencode(_held.get(final, final))).hexdigest()[:8]
-    return beside(final, f"{token}.part"), beside(final, f"{token}.old")
-
-
-def beside(final: Path, ending: str) -> Path:
-    """Return a hidden name in the same folder, never longer than a file system takes."""
     name = final.name
     if len(os.fsencode(name)) > LONGEST_STEM:
         name = f"{name[:40]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
-    return final.with_name(f".{name}.{ending}")
+    part, old, lock = (f".{name}.{end}" for end in (f"{token}.part", f"{token}.old", "lock"))
+    return final.with_name(part), final.with_name(old), final.with_name(lock)
 
 
 def _take(lock: Path) -> list[int]:

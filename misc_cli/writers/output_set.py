@@ -7,13 +7,13 @@ moment can part it, which `misc verify` finds, and the next run on the set remov
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -90,12 +90,7 @@ def flush_and_sync(stream: BinaryIO, final: Path) -> str:
         os.fchmod(stream.fileno(), final.stat().st_mode & 0o777)
     os.fsync(stream.fileno())
     stream.seek(0)
-    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-
-
-def sha256_of(stream: BinaryIO) -> str:
-    """Return the SHA-256 of the rest of a file."""
-    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    return file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 class Staged:
@@ -103,7 +98,7 @@ class Staged:
 
     def __init__(self, path: Path) -> None:
         self.final = Path(os.path.realpath(path))
-        self.waiting, self.earlier = temporary_names(self.final)
+        self.waiting, self.earlier, _ = temporary_names(self.final)
         self.replaced = False
         self.forget = cleanup.at_end(self.sweep)
 
@@ -233,8 +228,6 @@ def with_question(path: Path, question: str) -> Path:
     """
     escaped = re.sub(r"[^\w.\-]+", "_", question).strip("._")[:100] or "question"
     stem, dot, suffix = path.name.partition(".")
-    if path.name.endswith(".diagnostics.jsonl"):
-        stem, dot, suffix = path.name.removesuffix(".diagnostics.jsonl"), ".", "diagnostics.jsonl"
     return path.with_name(f"{stem}.{escaped}{dot}{suffix}")
 
 
@@ -311,7 +304,7 @@ def _state(file: Path, digest: object) -> str:
         if file.exists() and not file.is_file():  # a pipe would never end
             return CHANGED
         with file.open("rb") as stream:
-            return WHOLE if sha256_of(stream) == digest else CHANGED
+            return WHOLE if file_digest(stream, "sha256").hexdigest() == digest else CHANGED
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return MISSING
     except OSError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -138,13 +139,8 @@ def read_labels(path: str) -> LabelTable:
 
 def _numbers(source: Source, name: str, column: Any) -> Floats:
     """Return a column of probabilities."""
-    try:
+    with suppress(pa.ArrowInvalid):
         values: Floats = trimmed(column).cast(pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        told = f"{source.name}: column {name} holds something that is not a number"
-        raise InputError(told) from None
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1.0)))
-    if len(bad):
-        told = f"{source.name}: column {name} holds {values[bad[0]]:g}; a probability"
-        raise InputError(f"{told} is between 0 and 1")
-    return values
+        if ((values >= 0) & (values <= 1.0)).all():
+            return values
+    raise InputError(f"{source.name}: column {name} holds what is no number between 0 and 1")

@@ -58,8 +58,8 @@ def test_any_two_columns_will_do(own_folder: Path, capfd: Capture) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("item,label,confidence\na,x,high\n", "column confidence holds something that is not a"),
-        ("item,label,p_x\na,x,1.5\n", "column p_x holds 1.5; a probability is between 0 and 1"),
+        ("item,label,confidence\na,x,high\n", "column confidence holds what is no number"),
+        ("item,label,p_x\na,x,1.5\n", "column p_x holds what is no number between 0 and 1"),
         ("item,label\na,x\na,y\n", "labels.csv: item 'a' has more than one label"),
         ("item,label\nb,x\n", "no item is in both files"),
         ("item,label\na,\n", "labels.csv: every label is empty"),
