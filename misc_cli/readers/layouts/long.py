@@ -117,6 +117,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         if asked is not None
     }
     found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
+    found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
     found.update(declared)
     is_nobody = options.worker_from is not None or (options.worker_col or "").lower() == NOBODY
     is_row = (options.item_col or "").lower() == ROW
@@ -190,6 +191,16 @@ def _refuse_missing(
         if document.table.header and is_sniffed:
             hint += ", or say --no-header if the first row is data"
         raise missing_columns(document.name, document.names, missing, hint)
+
+
+def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
+    """Return the fuller of two columns that name the same things, as user_name and user_id do."""
+    if len(names) != 2 or not set(names) <= set(profile.names):
+        return names
+    kept = profile.filled(*names)
+    n_values = {len(np.unique(profile.codes(*own)[kept])) for own in (names, names[:1], names[1:])}
+    is_same = len(n_values) == 1 and 3 <= max(n_values) <= kept.sum() / 2
+    return [max(names, key=lambda name: int(profile.filled(name).sum()))] if is_same else names
 
 
 def _items(profile: Profile, found: Found) -> list[str]:

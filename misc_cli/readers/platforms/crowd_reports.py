@@ -18,17 +18,15 @@ from misc_cli.readers.platforms.export import (
     fields_of,
     first_of,
     form_fields,
-    no_question,
     objects_in,
+    questions_within,
     rows_as_records,
-    varying,
     where_said,
 )
 from misc_cli.readers.reading import Question, Reading, from_columns
 from misc_cli.readers.values import parsed
 
 _TASK, _OUTPUT, _GOLD = "ASSIGNMENT:task_id", "OUTPUT:", "_gold"
-_MOST_COLUMNS = 500
 
 
 def _read_toloka(document: Document, options: ReadOptions) -> Reading:
@@ -73,9 +71,7 @@ def _read_appen(document: Document, options: ReadOptions) -> Reading:
     if not questions and options.label_col is None:  # they differ within a unit
         other = (_GOLD, "_gold_reason", ":confidence")
         others = [n for n in names if n and not n.startswith("_") and not n.endswith(other)]
-        questions = varying(document, "_unit_id", others[:_MOST_COLUMNS])
-        if not questions:
-            raise no_question(document, others)
+        questions = questions_within(document, "_unit_id", others)
     reading = from_columns(
         document,
         worker="_worker_id",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
+from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, Record, is_one_of, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Question, Reader, Reading, RowsOut
@@ -29,9 +30,10 @@ from misc_cli.readers.values import (
     kind_of,
     kind_of_keys,
 )
-from misc_cli.readers.vocabulary import is_remark
+from misc_cli.readers.vocabulary import find_roles, is_remark
 
 _NOTHING = ("", "null", "nan", "none", "{}")
+MOST_COLUMNS = 500
 PLAIN = ""  # the kind of a plain field: its values tell
 _REGIONS = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
 _AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an object's only value
@@ -286,8 +288,12 @@ def where_said(document: Document, rules: Mapping[str, Sequence[str]]) -> RowsOu
     return rows_out
 
 
-def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that differ within some item: answers do, an item's data does not."""
+def questions_within(document: Document, item: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that differ within some item, as its data does not; else by their names.
+
+    Of many columns only the first are looked at.
+    """
+    names = names[:MOST_COLUMNS]
     items, *columns = document.columns([item, *names])
     n_items = len(items.dictionary.take(items.indices.unique()))
     found = []
@@ -295,11 +301,10 @@ def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
         filled = pa.table({"item": items.indices, "value": column.indices})
         if filled.group_by(["item", "value"], use_threads=False).aggregate([]).num_rows > n_items:
             found.append(name)
+    found = found or [names[at] for at in find_roles(names)["label"]]
+    if not found:
+        raise InputError(
+            f"{document.name}: no column is surely a question among {listing(names)}; name it "
+            "with --label-col"
+        )
     return found
-
-
-def no_question(document: Document, names: Sequence[str]) -> InputError:
-    return InputError(
-        f"{document.name}: no column is surely a question among {', '.join(names[:12])}; "
-        "name it with --label-col"
-    )

@@ -30,14 +30,12 @@ from misc_cli.readers.platforms.export import (
     export,
     fields_of,
     first_of,
-    no_question,
     objects_in,
-    varying,
+    questions_within,
     with_columns,
 )
 from misc_cli.readers.reading import Reading, from_columns
 from misc_cli.readers.values import parsed
-from misc_cli.readers.vocabulary import find_roles
 
 
 def _task(record: Record, _: Document) -> Found:
@@ -95,8 +93,9 @@ def _read_table(document: Document, options: ReadOptions) -> Reading:
             for record in document.records
         ]
         document = Document(document.name, document.format, lambda: table_of(rows))
-    asked = _questions(document) if options.label_col is None else []
-    derived = {}
+    asked, derived = list[str](), {}
+    if options.label_col is None:
+        asked = questions_within(document, "id", [n for n in document.names if n not in _OWN])
     for name, column in zip(asked, document.columns(asked), strict=True):
         values = [as_label(parsed(cell) or cell)[1] for cell in column.dictionary.to_pylist()]
         derived[name] = text_array(map(text, values)).take(column.indices)
@@ -113,27 +112,6 @@ def _read_table(document: Document, options: ReadOptions) -> Reading:
         options=options,
         aside=empty,
     )
-
-
-def _questions(document: Document) -> list[str]:
-    """Return the columns that differ within a task, as data does not.
-
-    Those after the id are questions as well if they do not tell each task apart, unless all columns
-    are sorted.
-    """
-    names = document.names
-    others = [name for name in names if name not in _OWN]
-    found = varying(document, "id", others)
-    if names != sorted(names) and names.index("id") < names.index("annotator"):
-        asked = [name for name in names[names.index("id") :] if name in others]
-        items, *columns = document.columns(["id", *asked])
-        n_items = len(items.dictionary)
-        few = [n for n, c in zip(asked, columns, strict=True) if len(c.dictionary) < n_items]
-        found = [name for name in asked if name in (*found, *few)] or asked
-    found = found or [others[at] for at in find_roles(others)["label"]]
-    if not found:
-        raise no_question(document, others)
-    return found
 
 
 TABLE = certain("label-studio-table", "Label Studio, CSV or JSON-MIN", _read_table)
