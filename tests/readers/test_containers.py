@@ -146,16 +146,14 @@ def test_what_was_judged_is_no_question(tmp_path: Path) -> None:
     assert triplets(written(tmp_path, "model,id,prompt,parsed", rows)) == RIGHT
 
 
-@pytest.mark.parametrize("beside", ["", ",created_at,notes"])
-def test_the_only_column_that_can_be_the_worker_or_the_item(tmp_path: Path, beside: str) -> None:
-    more = (",2026-11-16T10:00:00,ok" if beside else "").split(",")[1:]
-    rows = [(*answer, *more) for answer in ANSWERS]
-    path = written(tmp_path, f"radiologist,image_id,label{beside}", rows)
-    with pytest.warns(match=r"'radiologist' is taken as the worker.*--worker-col radiologist"):
-        assert triplets(path) == RIGHT
-    path = written(tmp_path, f"annotator,headline,label{beside}", rows)
-    with pytest.warns(match="'headline' is taken as the item"):
-        assert triplets(path) == RIGHT
+def test_a_name_that_no_tool_gives_is_asked_about(tmp_path: Path) -> None:
+    path = written(tmp_path, "radiologist,image_id,label", ANSWERS)
+    with pytest.raises(InputError, match="no worker column among radiologist"):
+        triplets(path)
+    assert triplets(path, worker_col="radiologist") == RIGHT
+    path = written(tmp_path, "annotator,headline,label", ANSWERS)
+    with pytest.raises(InputError, match=r"(?s)no item column.*try: .*--item-col headline"):
+        triplets(path)
 
 
 def test_what_may_be_two_things_is_asked_about(tmp_path: Path) -> None:

@@ -123,8 +123,7 @@ def test_objects_under_keys(tmp_path: Path) -> None:
         str(n): {"worker": w, "word": i, "label": a} for n, (w, i, a) in enumerate(ANSWERS)
     }
     path.write_text(json.dumps(by_number))
-    with pytest.warns(match="'word' is taken as the item"):
-        assert triplets(path) == sorted(ANSWERS)  # the key counts answers
+    assert triplets(path, item_col="word") == sorted(ANSWERS)  # the key counts answers
 
 
 def test_a_file_per_worker_whose_items_have_one_answer_each(tmp_path: Path) -> None:

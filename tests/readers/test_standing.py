@@ -218,11 +218,9 @@ def batch(folder: Path, answer: str, said: Any) -> Path:
     return path
 
 
-def test_an_input_that_was_posted_again_is_one_item(tmp_path: Path) -> None:
+def test_the_input_of_a_batch_that_was_posted_again_is_the_item_if_named(tmp_path: Path) -> None:
     path = batch(tmp_path, "Answer.animal", str)
-    with pytest.warns(match=r"one input in several HITs, so items are Input\.url"):
-        assert triplets(path) == RIGHT
-    assert len({item for _, item, _ in triplets(path, item_col="HITId")}) == 16
+    assert triplets(path, item_col="Input.url") == RIGHT
+    assert len({item for _, item, _ in triplets(path)}) == 16
     path = batch(tmp_path, "Answer.taskAnswers", lambda said: json.dumps([{"animal": said}]))
-    with pytest.warns(match="one input in several HITs"):
-        assert triplets(path.rename(tmp_path / "json.tsv")) == RIGHT
+    assert triplets(path.rename(tmp_path / "json.tsv"), item_col="Input.url") == RIGHT

@@ -24,13 +24,11 @@ from misc_cli.readers.columns import (
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
-from misc_cli.readers.reading import Question, Reading, from_columns, split_by
+from misc_cli.readers.reading import Question, Reading, from_columns
 from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
-from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     ITEM_NAME,
-    NAMING,
     WEAK_WORKERS,
     WORKER_NAME,
     find_roles,
@@ -73,12 +71,8 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     )
     for question in reading.questions:
         refuse_nameless(document, question, [r for r in ROLES if getattr(layout, r)])
-    questions = reading.questions
-    if layout.worker and len(layout.label) == 1 and options.group_by is None:
-        questions = _by_question(document, layout, questions[0])
     return replace(
         reading,
-        questions=questions,
         notes=[*reading.notes, *notes],
         layout=layout,
         has_workers=reading.has_workers and not anonymous,
@@ -92,18 +86,6 @@ def refuse_nameless(document: Document, question: Question, roles: Sequence[str]
         row = first_nameless(columns, role)
         if row is not None:
             raise nameless(document, row if question.rows is None else question.rows[row], role)
-
-
-def _by_question(document: Document, layout: Layout, only: Question) -> list[Question]:
-    """Return a question for each value of a column `question`, if it tells answers apart."""
-    taken = [*layout.worker, *layout.item, *layout.label]
-    profile = Profile(document)
-    for name in profile.names:
-        if normalise(name) in QUESTIONS and name not in taken:
-            is_few = 2 <= len(profile.values(name)) <= 50
-            if is_few and profile.tells_apart([*layout.worker, *layout.item], name):
-                return split_by(only, document.columns([name])[0])
-    return [only]
 
 
 def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Layout:
@@ -137,15 +119,6 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         # who looks like a worker wrote the items: each has one, and one answer
         notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
         found["worker"] = []
-    open_roles = [r for r in ("worker", "item") if not found[r] and r not in declared]
-    if len(open_roles) == 1 and not (is_nobody and open_roles == ["worker"]):
-        name = _deduced(profile, found, open_roles[0])
-        if name is not None:
-            found[open_roles[0]] = [name]
-            notes.append(
-                f"{document.name}: {name!r} is taken as the {open_roles[0]}, because no other "
-                f"column can be; --{open_roles[0]}-col {quote(name)} confirms it, or name another"
-            )
     has_worker = bool(found["worker"]) or is_nobody
     if not found["label"] and has_worker and found["item"]:
         found["label"] = _answers(profile, found)
@@ -228,26 +201,6 @@ def _items(profile: Profile, found: Found) -> list[str]:
             if profile.tells_apart([str(worker), question], other, said):
                 return [other]
     return plain or items
-
-
-def _deduced(profile: Profile, found: Found, role: str) -> str | None:
-    """Return the only column that can be the worker's (or the item's), given the other two."""
-    known = found["item" if role == "worker" else "worker"]
-    if len(known) != 1 or len(found["label"]) != 1 or known[0] not in profile.names:
-        return None
-    about = ABOUT - NAMING if role == "item" else ABOUT - {"hash", "name", "id", "uuid"}
-    fit = []
-    for name in profile.names:
-        is_free = name.strip() and not words_of(name) & about and not is_standing(name)
-        if name in (*known, *found["label"]) or not is_free:
-            continue
-        values = profile.values(name)
-        pair = (name, known[0]) if role == "worker" else (known[0], name)
-        # 1, 2, 3 count the answers to an item, whoever gave them
-        is_count = all(map(is_number, values)) and set(values) <= {str(n) for n in range(20)}
-        if 2 * len(values) <= profile.n_rows and profile.crosses(*pair):
-            fit += [] if is_count and role == "worker" else [name]
-    return fit[0] if len(fit) == 1 else None
 
 
 def _answers(profile: Profile, found: Found) -> list[str]:

@@ -6,13 +6,10 @@ a file shows the keys of its platform, so that a plain table pays for none of th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from misc_cli.errors import InputError
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
@@ -70,8 +67,6 @@ READERS: dict[str, tuple[str, ...]] = {
     "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }
 
-_TAG = re.compile(r"O|[BIESLU]-[\w-]+")  # of a token
-
 
 def load(name: str) -> Reader:
     module, _, attribute = READERS[name][0].partition(".")
@@ -84,7 +79,6 @@ def recognise(document: Document) -> tuple[Reader, str] | None:
     if document.records is not None:
         records = document.records[:LOOKED_AT]
     else:
-        _refuse_tags(document)
         records = [] if document.table.header is False else [dict.fromkeys(document.names, "")]
     for name, (_, *shapes) in READERS.items():
         if any(_shows(shape, record) for shape in shapes for record in records):
@@ -118,15 +112,3 @@ def _is(value: Any, wanted: str) -> bool:
         inner = value if isinstance(value, list) else [value]
         return any(isinstance(one, dict) and keys <= set(one) for one in inner)
     return not wanted or (isinstance(value, str) and value in wanted.split("|"))
-
-
-def _refuse_tags(document: Document) -> None:
-    """Raise for tags of tokens, which would be read wrong as a plain table."""
-    if document.table.header is False or document.table.doubtful:
-        last = [row[-1].strip() for row in document.table.sample if row]
-        tags = [cell for cell in last if _TAG.fullmatch(cell)]
-        if len(last) > 4 and len(tags) > 0.8 * len(last) and len(set(tags)) > 1:
-            raise InputError(
-                f"{document.name}: tags of tokens (CoNLL), not of items: there are no classes to "
-                "vote on"
-            )

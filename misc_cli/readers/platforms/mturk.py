@@ -2,8 +2,7 @@
 
 An answer of a batch is a column of its own (Answer.animal), a true/false column for each radio
 button (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several
-items on one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2. A batch
-that was posted again has several HITs for one input: then the input is the item.
+items on one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, is_one_of, objects, text, text_array
 from misc_cli.readers.layouts.melt import cells_as_answers
-from misc_cli.readers.layouts.wide import Several, are_answers
+from misc_cli.readers.layouts.wide import Several, are_answers, matched
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
     as_label,
@@ -47,9 +44,8 @@ def _read(document: Document, options: ReadOptions) -> Reading:
             "the results again, or name the worker's column with --worker-col"
         )
     names = [name for name in document.names if name.startswith(_PREFIX)]
-    is_open = options.item_col is None
-    pairs = _pairs(document, names) if is_open and options.label_col is None else None
-    again = _input_posted_again(document) if is_open and pairs is None else None
+    is_open = options.item_col is None and options.label_col is None
+    pairs = _pairs(document, names) if is_open else None
     derived = {}
     if options.label_col is None:
         derived = _forms(document) if _JSON in names else _options(document, names)
@@ -63,7 +59,7 @@ def _read(document: Document, options: ReadOptions) -> Reading:
         return from_columns(
             with_columns(document, derived),
             worker="WorkerId",
-            item=again or "HITId",
+            item="HITId",
             questions={reduce(str.removesuffix, ends, c.removeprefix(_PREFIX)): c for c in columns},
             options=options,
             aside=rejected,
@@ -81,8 +77,7 @@ def _read(document: Document, options: ReadOptions) -> Reading:
         for one in found
         if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
     ]
-    note = f"{document.name}: one input in several HITs, so items are {again}, not HITId"
-    return replace(reading, questions=questions, notes=[note] if again else [])
+    return replace(reading, questions=questions)
 
 
 def _options(document: Document, names: Sequence[str]) -> dict[str, Any]:
@@ -125,56 +120,18 @@ def _forms(document: Document) -> dict[str, Any]:
     }
 
 
-def _input_posted_again(document: Document) -> str | None:
-    """Return the input that is the item where a batch was posted again: HITs are more than items.
-
-    It is filled everywhere, never differs within a HIT, comes in several HITs and tells as many
-    tasks apart as all inputs together do.
-    """
-    inputs = [n for n in document.names if n.startswith("Input.") and document.names.count(n) == 1]
-    if not inputs:
-        return None
-    workers = [name for name in ("WorkerId",) if name in document.names]
-    names = ["HITId", *inputs, *workers]
-    columns = dict(zip(names, document.columns(names), strict=True))
-    table = pa.table({name: column.indices for name, column in columns.items()})
-
-    def n_distinct(*names: str) -> int:
-        return int(table.group_by(list(names), use_threads=False).aggregate([]).num_rows)
-
-    n_tasks, n_hits = n_distinct(*inputs), n_distinct("HITId")
-    if n_tasks >= n_hits or n_distinct("HITId", *inputs) > n_hits:
-        return None
-    for name in inputs:
-        # a worker has it again and again where it tells tasks not apart
-        is_fine = n_distinct(*workers, name) >= 0.9 * n_distinct(*workers, "HITId")
-        words = pc.utf8_trim_whitespace(columns[name].dictionary)
-        if is_fine and n_distinct(name) == n_tasks and not pc.any(pc.equal(words, "")).as_py():
-            return name
-    return None
-
-
 def _pairs(document: Document, names: Sequence[str]) -> Several | None:
     """Return answers by number with their inputs, where Answer.mood1 is about Input.image1."""
-    inputs = _by_number(name for name in document.names if name.startswith("Input."))
-    answers = _by_number(names)
-    if len(inputs) != 1 or len(answers) != 1:
+    number = re.compile(r"(.*\D)(\d+)(?:\.label)?")
+    inputs = [name for name in document.names if name.startswith("Input.")]
+    items, asked = (matched(own, number, lambda m: (m[1], m[2])) for own in (inputs, names))
+    if len(items) != 1 or len(asked) != 1:
         return None
-    ((_, items),), ((question, asked),) = inputs.items(), answers.items()
-    if len(items) < 2 or set(items) != set(asked) or not are_answers(document, asked):
+    ((_, things),), ((question, said),) = items.items(), asked.items()
+    if len(things) < 2 or set(things) != set(said) or not are_answers(document, said):
         return None
-    people = tuple(items[number] for number in asked)
-    return Several("form", {question.removeprefix(_PREFIX): asked}, people=people)
-
-
-def _by_number(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return stem → number → column: Answer.mood1.label is number 1 of Answer.mood."""
-    found: dict[str, dict[str, str]] = {}
-    for name in names:
-        match = re.fullmatch(r"(.*\D)(\d+)", name.removesuffix(".label"))
-        if match is not None:
-            found.setdefault(match[1].rstrip("_-. "), {})[match[2]] = name
-    return found
+    people = tuple(things[at] for at in said)
+    return Several("form", {question.removeprefix(_PREFIX).rstrip("_-. "): said}, people=people)
 
 
 def _several_items(

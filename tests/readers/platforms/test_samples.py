@@ -165,7 +165,7 @@ REFUSED = {
     "cvat.json": "no worker, item and label column",
     "cvat.xml": "XML",
     "coco.json": "no worker, item and label column",
-    "conll.txt": "tags of tokens",
+    "conll.txt": "nobody knows which is what",
 }
 
 
