@@ -70,7 +70,7 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
 
 
 def _read_several(document: Document, options: ReadOptions, found: Several | None) -> Reading:
-    from misc_cli.readers.layouts.melt import read_several
+    from misc_cli.readers.layouts.wide import read_several
 
     name = found.layout if found else options.layout or ""
     why = found.why if found else f"--layout {name}"

@@ -22,10 +22,10 @@ LOOKED_AT = 20  # records whose keys are searched
 # =a|b for one of these words.
 READERS: dict[str, tuple[str, ...]] = {
     "label-studio": (
-        "label_studio.TASKS",
+        "annotation_tools.LABEL_STUDIO",
         *("data={} annotations=[]", "data={} completions=[]", "task={data} result"),
     ),
-    "label-studio-table": ("label_studio.TABLE", "annotation_id annotator id"),
+    "label-studio-table": ("annotation_tools.LABEL_STUDIO_TABLE", "annotation_id annotator id"),
     "prodigy": (
         "annotation_tools.PRODIGY",
         *("_task_hash answer", "_input_hash answer", "_task_hash versions"),
@@ -35,7 +35,7 @@ READERS: dict[str, tuple[str, ...]] = {
         "crowd_reports.TOLOKA",
         *("OUTPUT:* ASSIGNMENT:*", "OUTPUT:* INPUT:*", "OUTPUT:* CONFIDENCE:*"),
     ),
-    "mturk": ("mturk.MTURK", "HITId Answer.*"),
+    "mturk": ("crowd_reports.MTURK", "HITId Answer.*"),
     "appen": (
         "crowd_reports.APPEN",
         *("_unit_id _worker_id", "_unit_id _trusted_judgments", "_unit_id _unit_state"),

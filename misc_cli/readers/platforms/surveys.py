@@ -13,8 +13,13 @@ import numpy as np
 
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, encoded, is_one_of
-from misc_cli.readers.layouts.melt import cells_as_answers, worker_column
-from misc_cli.readers.layouts.wide import LABEL, Several, form_columns
+from misc_cli.readers.layouts.wide import (
+    LABEL,
+    Several,
+    cells_as_answers,
+    form_columns,
+    worker_column,
+)
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
