@@ -52,19 +52,11 @@ def test_tar_and_pickle_are_no_text(tmp_path: Path) -> None:
         triplets(path)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        [{"_index": "a", "_id": n, "_source": record} for n, record in enumerate(RECORDS)],
-        [{"model": "app.vote", "pk": n, "fields": record} for n, record in enumerate(RECORDS)],
-        {"rows": [{"id": n, "key": n, "doc": record} for n, record in enumerate(RECORDS)]},
-        {"data": {"votes": {"edges": [{"node": r} for r in RECORDS], "pageInfo": {"next": False}}}},
-    ],
-)
-def test_dumps_of_stores(tmp_path: Path, content: Any) -> None:
+def test_dumps_of_stores_are_declared_by_their_paths(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
-    path.write_text(json.dumps(content))
-    assert triplets(path) == RIGHT
+    path.write_text(json.dumps([{"_id": n, "_source": one} for n, one in enumerate(RECORDS)]))
+    roles = {f"{role}_col": f"_source.{role}" for role in ("worker", "item", "label")}
+    assert triplets(path, **roles) == RIGHT
 
 
 def test_objects_around_each_label(tmp_path: Path) -> None:
@@ -132,7 +124,7 @@ def test_trials_of_an_experiment(tmp_path: Path) -> None:
         rows.append((worker, "key", 2 * len(rows), "<p>+</p>", "", "fixation", 500))
         rows.append((worker, "key", 2 * len(rows), item, label, "test", 700))
     path = written(tmp_path, "subject,trial_type,trial_index,stimulus,response,task,rt", rows)
-    assert [answer for answer in triplets(path) if answer[2]] == RIGHT
+    assert [answer for answer in triplets(path, item_col="stimulus") if answer[2]] == RIGHT
 
 
 @pytest.mark.parametrize("name", ["data", "items", "solutions", "results"])

@@ -29,7 +29,8 @@ def save(folder: Path, matrix: Any) -> str:
     ],
 )
 def test_what_is_answered(tmp_path: Path, matrix: Any) -> None:
-    answers = read_answer_columns([save(tmp_path, matrix)]).answers
+    declared = ReadOptions(layout="matrix")
+    answers = read_answer_columns([save(tmp_path, matrix)], declared).answers
     columns = (answers.worker, answers.item, answers.label)
     assert list(zip(*(column.to_pylist() for column in columns), strict=True)) == [
         ("0", "0", "0"),
@@ -65,7 +66,9 @@ def test_votes_that_may_abstain_are_asked_about(tmp_path: Path) -> None:
 
 def test_counts_are_votes_of_nobody(tmp_path: Path) -> None:
     counts = np.array([[5, 0, 0], [3, 2, 0], [0, 1, 4]] * 4)
-    result = read_answer_columns([save(tmp_path, counts)])
+    with pytest.raises(InputError, match="--layout counts"):
+        read_answer_columns([save(tmp_path, counts)])
+    result = read_answer_columns([save(tmp_path, counts)], ReadOptions(layout="counts"))
     assert result.anonymous
     assert len(result.answers) == 60
     with pytest.raises(InputError, match="a matrix without names"):  # rows of different sums

@@ -192,14 +192,6 @@ def _items(profile: Profile, found: Found) -> list[str]:
     if len(items) == 1 and ids and normalise(items[0]) in _TEXTS and items[0] in profile.names:
         return ids if profile.always_same(ids[0], items[0]) else items
     plain = [name for name in items if normalise(name) not in QUESTIONS]
-    if worker not in profile.names or len(plain) == len(items):
-        return items
-    others = [n for n in profile.names if normalise(n) in KNOWN["item"] - QUESTIONS]
-    for question in (n for n in items if n not in plain and n in profile.names):
-        for other in others:
-            said = [name for name in found["label"][:1] if name in profile.names]
-            if profile.tells_apart([str(worker), question], other, said):
-                return [other]
     return plain or items
 
 

@@ -338,7 +338,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(records) != 1:
             break
         (outer,) = records
-        table = _as_table(outer) or _by_key(outer) or _by_two_keys(outer)
+        table = _by_key(outer) or _by_two_keys(outer)
         if table is not None:
             return table
         values = list(outer.values())
@@ -355,28 +355,11 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(lists) != 1 or named:
             break
         records = lists[0]
-    for key, value in records[0].items() if len(records) > 1 else ():
-        # a store wraps answers one by one: Elasticsearch's _source, Django's fields
-        is_answer = isinstance(value, dict) and all(find_roles(list(flat(value))).values())
-        if is_answer and all(isinstance(record.get(key), dict) for record in records):
-            return [record[key] for record in records]
     return records
 
 
 def _are_filled(values: Sequence[Any], kind: type) -> bool:
     return len(values) > 1 and all(isinstance(value, kind) and value for value in values)
-
-
-def _as_table(outer: Record) -> list[Record] | None:
-    """Return the rows of a data frame that pandas wrote column by column."""
-    values = list(outer.values())
-    if not _are_filled(values, dict) or not find_roles(list(outer))["label"]:
-        return None
-    keys = list(values[0])
-    inner = [one for value in values for one in value.values()]
-    if any(list(v) != keys for v in values) or any(isinstance(one, dict | list) for one in inner):
-        return None
-    return [{name: value[key] for name, value in outer.items()} for key in keys]
 
 
 def _by_key(outer: Record) -> list[Record] | None:
@@ -430,6 +413,8 @@ def _by_two_keys(outer: Record) -> list[Record] | None:
     is_object = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
     if not is_object and any(isinstance(one, dict | list) for one in said):
         return None
+    if find_roles(list(outer))["label"]:  # a table that pandas wrote column by column
+        return [{name: own.get(key) for name, own in outer.items()} for key in values[0]]
     inner = Counter(key for value in values for key in value)
     if max(inner.values()) < 2 or any(map(bool, find_roles(list(inner)).values())):
         return None

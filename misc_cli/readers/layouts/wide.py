@@ -265,7 +265,11 @@ note type group accuracy label labels answer rating score response choice weight
 def find_several(document: Document, *, with_forms: bool) -> Several | None:
     """Return columns that are surely answers: pairs, workers', counts, a matrix, items."""
     if document.format == "npy":
-        return find_matrix(document)
+        raise Refusal(
+            f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
+            "or counts per class? Say --layout matrix, or --layout counts",
+            is_open=True,
+        )
     if document.table.header is False:
         return None
     finds = [find_pairs, find_wide, find_counts, *([find_form] if with_forms else [])]
@@ -491,30 +495,6 @@ def find_counts(document: Document) -> Several | None:
         if words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES:
             return Several("counts", classes_of(own), f"{listing(own, 4)} are called counts")
     return None
-
-
-def find_matrix(document: Document) -> Several | None:
-    """Find a NumPy matrix of counts, whose rows have one sum, or of labels: gaps, few classes."""
-    names = document.names
-    cells = {cell for row in document.table.sample for cell in row}
-    is_counts = runs_with_sum(document, names, len(names)) == tuple(names)
-    if is_counts and "0" in cells and not cells <= {"0", "1"}:
-        return Several("counts", classes_of(names), "each row has one sum")
-    if any("." in cell for cell in cells):
-        raise InputError(
-            f"{document.name}: fractions, shares of votes perhaps, and no votes; give the labels "
-            "of the workers, or counts of votes"
-        )
-    has_gaps = "" in cells or any(cell.startswith("-") for cell in cells)
-    few = len(cells) <= 10 and max(map(len, cells)) == 1 and len(document.table.sample) > 1
-    if cells - {""} == {"-1", "0", "1"} or not (has_gaps or few):
-        raise Refusal(
-            f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
-            "or counts per class? Say --layout matrix, or --layout counts",
-            is_open=True,
-        )
-    called = {LABEL: {str(at): name for at, name in enumerate(names)}}
-    return Several("matrix", called, "a matrix of labels")
 
 
 def has_raters(document: Document) -> bool:

@@ -17,52 +17,38 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 20  # records whose keys are searched
 
-# Name → module and reader, then what only its files show: keys of an object, or columns, perhaps
-# with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of them),
-# =a|b for one of these words.
-READERS: dict[str, tuple[str, ...]] = {
-    "label-studio": (
-        "annotation_tools.LABEL_STUDIO",
-        *("data={} annotations=[]", "data={} completions=[]", "task={data} result"),
-    ),
+# Name → module and reader, then what only its files show, one of: keys of an object, or columns,
+# perhaps with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of
+# them), =a|b for one of these words.
+_VERDICT = "answer=accept|reject|ignore"
+READERS = {
+    "label-studio": ("annotation_tools.LABEL_STUDIO", "data={} annotations=[]; task={data} result"),
     "label-studio-table": ("annotation_tools.LABEL_STUDIO_TABLE", "annotation_id annotator id"),
     "prodigy": (
         "annotation_tools.PRODIGY",
-        *("_task_hash answer", "_input_hash answer", "_task_hash versions"),
-        *("answer=accept|reject|ignore _session_id", "answer=accept|reject|ignore _annotator_id"),
+        f"*_hash answer; *_hash versions; {_VERDICT} _session_id; {_VERDICT} _annotator_id",
     ),
-    "toloka": (
-        "crowd_reports.TOLOKA",
-        *("OUTPUT:* ASSIGNMENT:*", "OUTPUT:* INPUT:*", "OUTPUT:* CONFIDENCE:*"),
-    ),
+    "toloka": ("crowd_reports.TOLOKA", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
     "mturk": ("crowd_reports.MTURK", "HITId Answer.*"),
-    "appen": (
-        "crowd_reports.APPEN",
-        *("_unit_id _worker_id", "_unit_id _trusted_judgments", "_unit_id _unit_state"),
-    ),
+    "appen": ("crowd_reports.APPEN", "_unit_id _worker_id; _unit_id _trusted_judgments"),
     "doccano": (
         "annotation_tools.DOCCANO",
-        *("id annotations={user}", "id annotation_approver", "id [Cc]omments label=[]"),
-        *("id [Cc]omments labels=[]", "id [Cc]omments cats=[]", "id [Cc]omments entities=[]"),
+        "id annotations={user}; id annotation_approver; id [Cc]omments label=[]; "
+        "id [Cc]omments labels=[]; id [Cc]omments cats=[]; id [Cc]omments entities=[]",
     ),
     "argilla": (
         "annotation_tools.ARGILLA",
-        *("*.responses.users", "fields responses={}", "fields responses={values}"),
+        "*.responses.users; fields responses={}; fields responses={values}; "
         "*={user_id,value,status}",
     ),
     "labelbox": ("annotation_tools.LABELBOX", "data_row={} projects={}"),
     "sagemaker": (
         "crowd_reports.SAGEMAKER",
-        *("datasetObjectId annotations=[]", "answers={answerContent}"),
-        *("humanAnswers={answerContent}", "*-metadata={human-annotated}", "*-metadata={job-name}"),
+        "datasetObjectId annotations=[]; answers={answerContent}; humanAnswers={answerContent}; "
+        "*-metadata={human-annotated}; *-metadata={job-name}",
     ),
     "zooniverse": ("crowd_reports.ZOONIVERSE", "classification_id annotations subject_ids"),
-    "potato": (
-        "annotation_tools.POTATO",
-        "label_annotations={}",
-        "*:::* user*",
-        "*:::* annotator*",
-    ),
+    "potato": ("annotation_tools.POTATO", "label_annotations={}; *:::* user*; *:::* annotator*"),
     "google-forms": ("surveys.GOOGLE_FORMS", "Timestamp*"),
     "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }
@@ -80,8 +66,8 @@ def recognise(document: Document) -> tuple[Reader, str] | None:
         records = document.records[:LOOKED_AT]
     else:
         records = [] if document.table.header is False else [dict.fromkeys(document.names, "")]
-    for name, (_, *shapes) in READERS.items():
-        if any(_shows(shape, record) for shape in shapes for record in records):
+    for name, (_, shapes) in READERS.items():
+        if any(_shows(shape, record) for shape in shapes.split(";") for record in records):
             reader = load(name)
             told = reader.detect(document)
             if told is not None:

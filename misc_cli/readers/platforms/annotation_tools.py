@@ -39,21 +39,15 @@ from misc_cli.readers.values import CHOICE, SPANS, parsed
 
 
 def _task(record: Record, _: Document) -> Found:
-    """Yield the answers to a task, an annotation per worker; or of one, with its task inside.
-
-    Versions before 1.0 say `completions` and `skipped`; storages are fed one annotation each.
-    """
+    """Yield the answers to a task, or of one annotation with its task inside, as storages have."""
     if isinstance(record.get("task"), dict):
         task, annotations = record["task"], [record]
     else:
-        key = "completions" if "annotations" not in record else "annotations"
-        task, annotations = record, objects_in(record, key)
+        task, annotations = record, objects_in(record, "annotations")
     if not annotations:
         yield "not annotated"
-    data = list(mapping(task.get("data")).values())
-    only = data[0] if len(data) == 1 and isinstance(data[0], str) else ""
     for annotation in annotations:
-        if annotation.get("was_cancelled") or annotation.get("skipped"):
+        if annotation.get("was_cancelled"):
             yield "cancelled"
             continue
         answers: dict[str, list[Record]] = {}  # several of one question are about regions
@@ -67,7 +61,7 @@ def _task(record: Record, _: Document) -> Found:
             if value and value not in known:
                 known.append(value)
         gold = "ground truth" if annotation.get("ground_truth") else ""
-        who, item = _who(annotation.get("completed_by")), text(task.get("id")) or only
+        who, item = _who(annotation.get("completed_by")), task.get("id")
         yield from fields_of(answers.items(), who, item, gold, annotation.get("lead_time"))
 
 
@@ -128,11 +122,6 @@ def _prodigy(task: Record, _: Document) -> Found:
     The choice interface keeps the accepted options in `accept`; where a task only proposes a
     label, its verdict, accept or reject, is the answer.
     """
-    if "versions" in task:
-        raise Damaged(
-            "made by Prodigy's review, which merges the annotators; export the datasets that "
-            "were reviewed"
-        )
     verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
     is_choice = "accept" in task or "options" in task
     marks = [key for key in ("spans", "relations", "audio_spans") if key in task]
@@ -213,6 +202,8 @@ def _argilla(record: Record, _: Document) -> Found:
 def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield question, user, value and status of each response: flat, by user, or by question."""
     flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
+    if flat and isinstance(record.get("id"), list):
+        raise Damaged("a list for each column, as to_dict() writes; export a record for each item")
     for key in flat:
         values, users, states = (record.get(key + end) or [] for end in ("", ".users", ".status"))
         lists = (values, users, states or ([""] * len(users)))
@@ -231,18 +222,7 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
                 yield question, one.get("user_id"), one.get("value"), one.get("status")
 
 
-def _argilla_records(document: Document) -> list[Record]:
-    """Return the rows of to_dict(), which writes a list per column; other records as they are."""
-    records = document.records or []
-    columns = list(records[0].values()) if len(records) == 1 and "id" in records[0] else [""]
-    if not all(isinstance(own, list) and len(own) == len(columns[0]) for own in columns):
-        return records
-    return [dict(zip(records[0], row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-ARGILLA = export(
-    "argilla", "Argilla records", _argilla, ("user_id", "id", "{}.value"), _argilla_records
-)
+ARGILLA = export("argilla", "Argilla records", _argilla, ("user_id", "id", "{}.value"))
 
 
 def _labelbox(record: Record, document: Document) -> Found:

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
@@ -31,6 +32,7 @@ from misc_cli.readers.platforms.export import (
     Found,
     as_label,
     certain,
+    column_among,
     export,
     fields_of,
     first_of,
@@ -41,7 +43,7 @@ from misc_cli.readers.platforms.export import (
     where_said,
     with_columns,
 )
-from misc_cli.readers.reading import MOST_QUESTIONS, Question, Reading, from_columns
+from misc_cli.readers.reading import MOST_QUESTIONS, Reading, from_columns
 from misc_cli.readers.values import CHOICE, CHOICES, TEXT, parsed
 from misc_cli.readers.vocabulary import is_remark
 
@@ -55,11 +57,6 @@ def _read_mturk(document: Document, options: ReadOptions) -> Reading:
     button (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several
     items on one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2.
     """
-    if "WorkerId" not in document.names and options.worker_col is None:
-        raise InputError(
-            f"{document.name}: a batch of Mechanical Turk without its WorkerId column; download "
-            "the results again, or name the worker's column with --worker-col"
-        )
     names = [name for name in document.names if name.startswith(_PREFIX)]
     is_open = options.item_col is None and options.label_col is None
     pairs = _pairs(document, names) if is_open else None
@@ -75,7 +72,7 @@ def _read_mturk(document: Document, options: ReadOptions) -> Reading:
         ends = (".label", ".*")
         return from_columns(
             with_columns(document, derived),
-            worker="WorkerId",
+            worker=column_among(document, options, "worker", "WorkerId"),
             item="HITId",
             questions={reduce(str.removesuffix, ends, c.removeprefix(_PREFIX)): c for c in columns},
             options=options,
@@ -170,21 +167,15 @@ _TASK, _OUTPUT, _GOLD = "ASSIGNMENT:task_id", "OUTPUT:", "_gold"
 def _read_toloka(document: Document, options: ReadOptions) -> Reading:
     """Read a row per assignment and task; the input is the item if there is one input only."""
     names = document.names
-    people = [n for n in ("ASSIGNMENT:worker_id", "ASSIGNMENT:user_id") if n in names]
     inputs = [name for name in names if name.startswith("INPUT:")]
-    things = inputs if len(inputs) == 1 else [name for name in names if name == _TASK]
-    for role, found in (("worker", people), ("item", things)):
-        if not found and options.columns[role] is None:
-            raise InputError(
-                f"{document.name}: no column of the {role}, so this may be Toloka's aggregated "
-                f"result; download the assignments, with all columns, or name it: --{role}-col"
-            )
+    things = inputs if len(inputs) == 1 else [_TASK]
+    people = ("ASSIGNMENT:worker_id", "ASSIGNMENT:user_id")
     questions = {name.removeprefix(_OUTPUT): name for name in names if name.startswith(_OUTPUT)}
     statuses = ("rejected", "skipped", "expired", "active")
     return from_columns(
         document,
-        worker=people[:1],
-        item=things,
+        worker=column_among(document, options, "worker", *people),
+        item=column_among(document, options, "item", *things),
         questions=questions,
         options=options,
         aside=where_said(document, {s: ("ASSIGNMENT:status", s) for s in statuses}),
@@ -197,13 +188,8 @@ TOLOKA = certain("toloka", "Toloka, TSV of assignments", _read_toloka)
 
 def _read_appen(document: Document, options: ReadOptions) -> Reading:
     """Read a full report; contributors who failed the test questions are _tainted."""
-    names = document.names
-    if "_worker_id" not in names:
-        raise InputError(
-            f"{document.name}: Appen's aggregated report, which names no contributors; download "
-            "the full report"
-        )
-    known = set(names)
+    names, known = document.names, set(document.names)
+    worker = column_among(document, options, "worker", "_worker_id")
     gold = {name: f"{name}{_GOLD}" for name in names if f"{name}{_GOLD}" in known}
     questions = list(gold)
     if not questions and options.label_col is None:  # they differ within a unit
@@ -212,25 +198,21 @@ def _read_appen(document: Document, options: ReadOptions) -> Reading:
         questions = questions_within(document, "_unit_id", others)
     reading = from_columns(
         document,
-        worker="_worker_id",
+        worker=worker,
         item="_unit_id",
         questions={name: name for name in questions},
         options=options,
         aside=where_said(document, {"tainted": ("_tainted", "true", "1")}),
         gold=gold,
     )
-    return replace(reading, questions=[_certain_gold(question) for question in reading.questions])
-
-
-def _certain_gold(question: Question) -> Question:
-    """Drop the right answers of items that accept several, one per line: no one knows which."""
-    if question.gold is None or not hasattr(question.gold[1], "dictionary"):
-        return question
-    labels: dict[str, set[str]] = {}
-    for item, label in zip(*(column.to_pylist() for column in question.gold), strict=True):
-        labels.setdefault(item, set()).update(label.split("\n"))
-    sure = {item: min(known) for item, known in labels.items() if len(known) == 1}
-    return replace(question, gold=(text_array(sure), text_array(sure.values())) if sure else None)
+    found = []
+    for one in reading.questions:
+        if one.gold is not None and hasattr(one.gold[1], "dictionary"):
+            # of several right answers, one per line, nobody knows which
+            sure = pc.invert(pc.match_substring(one.gold[1].cast("string"), "\n"))
+            one = replace(one, gold=(one.gold[0].filter(sure), one.gold[1].filter(sure)))
+        found.append(one)
+    return replace(reading, questions=found)
 
 
 APPEN = certain("appen", "Appen, full CSV report", _read_appen)
@@ -248,17 +230,12 @@ def _sagemaker(record: Record, document: Document) -> Found:
         one for key in ("annotations", "answers", "humanAnswers") for one in objects_in(record, key)
     ]
     given += [one for job in jobs for one in objects(job)]
-    if not given and any(key.endswith("-metadata") for key in record):
-        raise Damaged(
-            "Ground Truth's output manifest holds consolidated labels and no workers; read the "
-            "job's annotations/worker-response files"
-        )
     item = first_of(record, "datasetObjectId", "humanLoopName", "source-ref", "source")
     if item is None:  # a file of responses lies in a folder of its own
         path = PurePath(document.name)
         item = path.parent.name if path.parent.name.isdigit() else path.stem
     if not given:
-        yield "not annotated"
+        yield "no worker's answer"
     for one in given:
         content = first_of(
             {**one, **mapping(one.get("annotationData"))}, "content", "answerContent"

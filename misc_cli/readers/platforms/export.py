@@ -274,6 +274,19 @@ def with_columns(document: Document, derived: Mapping[str, Any]) -> Document:
     return Document(document.name, document.format, lambda: whole)
 
 
+def column_among(
+    document: Document, options: ReadOptions, role: str, *names: str
+) -> tuple[str, ...]:
+    """Return the first of these columns that there is; none if the user names the role's."""
+    found = tuple(name for name in names if name in document.names)[:1]
+    if not found and options.columns[role] is None:
+        raise InputError(
+            f"{document.name}: no column {names[0]}, so an aggregated report perhaps; download all "
+            f"answers with their {role}s, or name the column with --{role}-col"
+        )
+    return found
+
+
 def where_said(document: Document, rules: Mapping[str, Sequence[str]]) -> RowsOut:
     """Return the rows to set aside: reason → a column and its words; without words it is empty."""
 

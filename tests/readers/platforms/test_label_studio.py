@@ -66,13 +66,7 @@ def test_a_label_studio_region_with_classes_is_never_a_class(tmp_path: Path) -> 
     assert look(path).kinds == {"q": "other"}
 
 
-def test_label_studio_of_old_and_of_a_storage(tmp_path: Path) -> None:
-    old = {
-        "id": 1,
-        "data": {},
-        "completions": [by(7, result("q", {"choices": ["a"]}), skipped=False)],
-    }
-    assert look(written(tmp_path, old)).answers == {"q": [("7", "1", "a")]}
+def test_label_studio_of_a_storage(tmp_path: Path) -> None:
     one = {**by({"id": 7}, result("q", {"choices": ["a"]})), "id": 5, "task": task(1)}
     assert look(written(tmp_path, one)).answers == {"q": [("7", "1", "a")]}
 
