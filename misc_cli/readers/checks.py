@@ -134,11 +134,8 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not is_declared and (is_certain or (n_classes > MANY_WORDS and not are_numbers)):
         share = share_of_one_item(question)
         if share > 0.5:
-            yield (
-                f"{share:.0%} of {n_classes:,} classes, {_some(values)}, come with one item only: "
-                f"words about items, not classes; {OTHER_COLUMN}, or {ALLOW}",
-                (),
-            )
+            told = f"{share:.0%} of {n_classes:,} classes, {_some(values)}, come with one item only"
+            yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", ()
     is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
     if not is_declared and is_measured and n_classes > MOST_MARKS:
         yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
@@ -151,19 +148,13 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     are_fractions = n_answers > 4 and all("." in value for value in values)
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
     if (n_answers >= FEW or are_fractions) and 2 * n_classes > n_answers and not is_scale:
-        yield (
-            f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}: nearly every answer "
-            f"is one of its own; {OTHER_COLUMN}, or {ALLOW}",
-            (),
-        )
+        told = f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}"
+        yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", ()
     if options.layout is None and question.columns.get("item") == EACH_COLUMN:
         is_unlike = len(question.item.dictionary) == 2 and share_of_one_item(question, 2) >= 1 / 3
         if n_pairs > 50 and (agree <= chance + 0.03 or is_unlike):
-            yield (
-                "answers to a column agree no more than by chance, so these may be unlike "
-                "questions; say --layout form --item-col with their names if they are items of one",
-                (),
-            )
+            told = "answers to a column agree no more than by chance: these may be unlike questions"
+            yield f"{told}; say --layout form --item-col if they are items of one", ()
 
 
 def share_of_one_item(question: Question, least: int = 5) -> float:
@@ -180,28 +171,13 @@ def share_of_one_item(question: Question, least: int = 5) -> float:
 def _mixed_up(
     question: Question, names: Mapping[str, list[str]], options: ReadOptions
 ) -> Iterable[Oddity]:
-    """Find items and workers that are lists or labels, and workers who wrote what is judged."""
-    for role in ("worker", "item"):
-        if options.columns[role] is not None:
-            continue
+    """Find items and workers that are lists, and workers who wrote what is judged."""
+    for role in (role for role in ("worker", "item") if options.columns[role] is None):
         start = [value for value in names[role] if value[:1] in ("[", "{")]
         kind = kind_of(getattr(question, role)) if 2 * len(start) > len(names[role]) else None
         if kind is not None and (kind.separator == "json" or not kind.has_classes):
-            yield (
-                f"the {role} is a list or an object ({_some(start[:1])}) where one name was "
-                f"expected; name another column with --{role}-col, or {ALLOW}",
-                (),
-            )
-        labels, own = set(names["label"]), set(names[role])
-        both = sorted(name for name in own & labels if not is_number(name))
-        is_said = normalise(question.columns.get(role, "")) == role
-        if len(both) > 1 and not is_said and 2 * len(both) >= min(len(own), len(labels)):
-            yield (
-                f"{_some(both)} are {role}s and labels at once: is there a column for each of "
-                f"several workers? Then say --layout wide, else --{role}-col and --label-col, "
-                f"or {ALLOW}",
-                ({"layout": "wide"},),
-            )
+            told = f"the {role} is a list or an object ({_some(start[:1])})"
+            yield f"{told}; name another column with --{role}-col, or {ALLOW}", ()
     n_answers, worker = len(question.label), question.columns.get("worker", "")
     is_known = bool(options.worker_from or options.worker_col)
     if is_known or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
@@ -232,12 +208,9 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
             columns = [column.take(pa.array(question.rows)) for column in columns]
         n_pairs, n_several = share_of_conflicts(question.worker, question.item, *columns)
         if n_several > RARE * n_pairs:
-            yield (
-                f"{n_several:,} of {n_pairs:,} times a worker gives one item labels at several "
-                f"places ({_some(places)}): each row labels a box or a span, not the item; name "
-                f"the column that tells regions apart with --item-col, or {ALLOW}",
-                (),
-            )
+            told = f"{n_several:,} of {n_pairs:,} times a worker gives one item several places"
+            told += f" ({_some(places)}): each row labels a box or a span, not the item"
+            yield f"{told}; name what tells regions apart with --item-col, or {ALLOW}", ()
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
     n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)

@@ -272,7 +272,7 @@ def _laid_out(document: Document, options: ReadOptions) -> Piece:
         document.name,
         places,
         tuple(document.names),
-        beside=tuple(where_column(document, text) for text in options.where or ()),
+        beside=tuple(where_column(document, text)[0] for text in options.where or ()),
         options=options,
     )
 

@@ -33,6 +33,7 @@ from misc_cli.readers.vocabulary import (
 )
 
 Synonyms = dict[str, list[set[str]]]
+Given = Mapping[str, str | None]  # role → what the user calls its column
 
 MOST_LISTED = 8
 
@@ -85,18 +86,13 @@ class Refusal(InputError):
 
 def truth_synonyms(item: str | None = None, label: str | None = None) -> Synonyms:
     """Return names in a file of known labels; `item` and `label` are what the answers call them."""
-    named = [{normalise(n)} if n and not is_position(n) else set() for n in (item, label)]
-    return {
-        "item": [named[0], *SYNONYMS["item"], {"id"}],
-        "label": [*TRUE_LABELS, named[1], *SYNONYMS["label"]],
-    }
+    own = [{normalise(n)} if n and not is_position(n) else set() for n in (item, label)]
+    items = [own[0], *SYNONYMS["item"], {"id"}]
+    return {"item": items, "label": [*TRUE_LABELS, own[1], *SYNONYMS["label"]]}
 
 
 def read_columns(
-    source: Source,
-    given: Mapping[str, str | None],
-    synonyms: Synonyms,
-    delimiter: str | None = None,
+    source: Source, given: Given, synonyms: Synonyms, delimiter: str | None = None
 ) -> tuple[Document, dict[str, str], dict[str, Any]]:
     """Return a file of known labels, labels or workers: role → column's name, role → its text."""
     header = True if any(name and not is_position(name) for name in given.values()) else None
@@ -120,18 +116,14 @@ def flag(role: str) -> str:
 
 
 def choose(
-    where: str,
-    names: Sequence[str],
-    given: Mapping[str, str | None],
-    synonyms: Synonyms = SYNONYMS,
+    where: str, names: Sequence[str], given: Given, synonyms: Synonyms = SYNONYMS
 ) -> dict[str, int]:
     """Return role → position by name alone; an error says what is there instead."""
     by_name = find_roles(names, synonyms)
-    if len(names) == 2 == len(synonyms):  # two columns leave no choice once one is known
-        for role, places in by_name.items():
-            if not places:
-                taken = [other for found in by_name.values() for other in found]
-                by_name[role] = [at for at in (0, 1) if at not in taken][:1]
+    lost = [role for role, places in by_name.items() if not places]
+    if len(names) == 2 == len(synonyms) > len(lost) > 0:  # two columns leave no choice
+        (taken, *_), *_ = filter(None, by_name.values())
+        by_name[lost[0]] = [1 - taken]
     missing = [role for role in synonyms if given.get(role) is None and not by_name[role]]
     if missing:
         raise missing_columns(where, names, missing)
@@ -144,12 +136,9 @@ def choose(
             chosen[role] = by_name[role][0]
         else:
             raise rivals(where, role, [names[at] for at in by_name[role]])
-        twice = [other for other in chosen if other != role and chosen[other] == chosen[role]]
-        if twice:
-            raise InputError(
-                f"{where}: column {names[chosen[role]]} would be both the {twice[0]} and the "
-                f"{role}; set {flag(twice[0])} and {flag(role)}"
-            )
+    twice = [names[at] for at in chosen.values() if [*chosen.values()].count(at) > 1]
+    if twice:
+        raise InputError(f"{where}: column {twice[0]} would be two of {_and([*chosen])}; name both")
     return chosen
 
 
@@ -157,9 +146,10 @@ def missing_columns(
     where: str, names: Sequence[str], missing: Sequence[str], hint: str = ""
 ) -> Refusal:
     """Return an error that names all that is missing at once, and what is there."""
-    pronoun = "it" if len(missing) == 1 else "them"
-    told = f"{where}: no {_and(missing)} column among {listing(names)}; name {pronoun} with "
-    return Refusal(f"{told}{_and([flag(role) for role in missing])}{hint}", is_open=True)
+    flags = _and([flag(role) for role in missing])
+    it = "it" if len(missing) == 1 else "them"
+    told = f"{where}: no {_and(missing)} column among {listing(names)}"
+    return Refusal(f"{told}; name {it} with {flags}{hint}", is_open=True)
 
 
 def rivals(where: str, role: str, names: Sequence[str]) -> Refusal:
@@ -172,22 +162,10 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def by_position(
-    document: Document, given: Mapping[str, str | None], roles: Sequence[str]
-) -> dict[str, int]:
+def by_position(document: Document, given: Given, roles: Sequence[str]) -> dict[str, int]:
     """Return the columns of a file without a header: the user's positions, else 1, 2, 3."""
-    chosen = {}
-    for default, role in enumerate(roles, start=1):
-        asked = given.get(role) or str(default)
-        n_columns = len(document.names)
-        if not is_position(asked) or int(asked) > n_columns:
-            raise InputError(
-                f"{document.name}: no header, and no column {asked!r} for the {role}: give "
-                f"{flag(role)} as a position up to {n_columns}, or --delimiter if the columns were "
-                "split wrongly"
-            )
-        chosen[role] = int(asked) - 1
-    return chosen
+    asked = {role: given.get(role) or str(n) for n, role in enumerate(roles, start=1)}
+    return {r: named(document.name, document.names, r, name) for r, name in asked.items()}
 
 
 def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
@@ -197,16 +175,12 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise InputError(
-                f"{where}: {len(matches)} columns are called {asked!r}; "
-                f"give {flag(role)} as a position (1, 2, …)"
-            )
+            told = f"{where}: {len(matches)} columns are called {asked!r}"
+            raise InputError(f"{told}; give {flag(role)} as a position (1, 2, …)")
     if is_position(asked) and int(asked) <= len(names):
         return int(asked) - 1
-    raise InputError(
-        f"{where}: no column {asked!r} among {listing(names)}"
-        f"{did_you_mean(asked, names) or f'; correct {flag(role)}'}"
-    )
+    hint = did_you_mean(asked, names) or f"; correct {flag(role)}"
+    raise InputError(f"{where}: no column {asked!r} among {listing(names)}{hint}")
 
 
 def select(document: Document, role: str, given: str) -> tuple[str, ...]:

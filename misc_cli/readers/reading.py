@@ -5,7 +5,6 @@ How to add a platform: docs/platforms.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 from misc_cli.readers.columns import Layout, Refusal, listing, select
 from misc_cli.readers.document import Document, encoded, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.values import CHOICE, CHOICES, as_single, is_number, kind_of, split_choices
+from misc_cli.readers.values import CHOICE, CHOICES, as_single, kind_of, split_choices
 
 RowNumbers = npt.NDArray[np.int64]
 RowsOut = Callable[[Callable[[str], Any]], Mapping[str, Any]]  # columns by name → reason → mask
@@ -113,23 +112,17 @@ def from_columns(
     gold       question's name → the column that holds the right answer where it is known
     What the user names (--worker-col, --item-col, --label-col) goes before all of that.
     """
-    given = {
-        r: select(document, r, name) for r, name in options.columns.items() if name is not None
-    }
+    given = {r: select(document, r, name) for r, name in options.columns.items() if name}
     workers = given.get("worker", (worker,) if isinstance(worker, str) else tuple(worker))
     items = given.get("item", (item,) if isinstance(item, str) else tuple(item))
     if "label" in given:
         known_as = {column: name for name, column in questions.items()}
         questions = {known_as.get(column, column): column for column in given["label"]}
-    elif len(questions) > MOST_QUESTIONS:  # parse the one that is asked for
-        if options.question not in questions:
-            first = ", ".join(list(questions)[:8])
-            raise Refusal(
-                f"{document.name}: {len(questions):,} questions ({first}, …); pick one with "
-                "--question NAME",
-                is_open=True,
-            )
+    elif len(questions) > MOST_QUESTIONS:  # only the one that is asked for is parsed
+        told = f"{document.name}: {len(questions):,} questions ({listing(list(questions))})"
         questions = {name: own for name, own in questions.items() if name == options.question}
+        if not questions:
+            raise Refusal(f"{told}; pick one with --question NAME", is_open=True)
     gold = {q: column for q, column in (gold or {}).items() if q in questions}
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
@@ -156,8 +149,8 @@ def from_columns(
             known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
             kind, labels = CHOICE, values[2]  # the cell as it is
-        told = {**roles, "label": own}
-        found.append(Question(name, kind, values[0], values[1], labels, kept, known, told))
+        named = {**roles, "label": own}
+        found.append(Question(name, kind, values[0], values[1], labels, kept, known, named))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
 
@@ -186,30 +179,24 @@ def joined(columns: Sequence[Any], n_rows: int, first: int = 1) -> Any:
 
 
 def by_kind(labels: Any) -> tuple[str, Any]:
-    """Return the kind of a text column, and its values: lists where cells hold several choices."""
-    kind = kind_of(labels)
-    if kind.separator is None:
-        return kind.name, labels
-    lists = split_choices(labels, kind.separator)
-    single = as_single(lists)
-    return (CHOICES, lists) if single is None else (CHOICE, single)
+    """Return the kind of labels, and their values: lists where cells hold several choices."""
+    if not pa.types.is_list(labels.type):
+        kind = kind_of(labels)
+        if kind.separator is None:
+            return kind.name, labels
+        labels = split_choices(labels, kind.separator)
+    single = as_single(labels)
+    return (CHOICES, labels) if single is None else (CHOICE, single)
 
 
 def split_by(question: Question, values: Any) -> list[Question]:
     """Return one question for each value of a column that stands beside the answers, by name."""
-    codes = np.asarray(values.indices)
-    if question.rows is not None:
-        codes = codes[question.rows]
-    names = values.dictionary.to_pylist()
+    codes = np.asarray(values.indices)[rows_of(question)]
     parts = []
     for code in np.unique(codes):
         part = take(question, np.flatnonzero(codes == code))
-        if pa.types.is_list(part.label.type):
-            single = as_single(part.label)
-            kind, label = (part.kind, part.label) if single is None else (CHOICE, single)
-        else:
-            kind, label = by_kind(part.label)
-        name = names[code].strip() or "(empty)"
+        kind, label = by_kind(part.label)
+        name = values.dictionary[code].as_py().strip() or "(empty)"
         parts.append(replace(part, name=name, kind=kind, label=label))
     return sorted(parts, key=lambda part: part.name)
 
@@ -254,17 +241,13 @@ def first_reasons(
 
 def without_workers(document: Document, options: ReadOptions, reading: Reading) -> Reading:
     """Give workers to answers that name none: the file's name, else one for each answer."""
-    if options.worker_from is not None:
-        path = Path(document.name)
-        is_folder = options.worker_from == "folder"
-        name = path.absolute().parent.name if is_folder else path.name.split(".")[0]
-        named = [
-            replace(q, worker=pa.repeat(name, len(q)).dictionary_encode())
-            for q in reading.questions
-        ]
-        return replace(reading, questions=named, has_workers=True)
-    questions = [replace(q, worker=nth_of_item(q.item)) for q in reading.questions]
-    return replace(reading, questions=questions, has_workers=False)
+    path, way = Path(document.name), options.worker_from
+    name = path.absolute().parent.name if way == "folder" else path.name.split(".")[0]
+    questions = []
+    for one in reading.questions:
+        named = pa.repeat(name, len(one)).dictionary_encode()
+        questions.append(replace(one, worker=named if way else nth_of_item(one.item)))
+    return replace(reading, questions=questions, has_workers=way is not None)
 
 
 def nth_of_item(items: Any) -> Any:
@@ -302,15 +285,7 @@ def agreement(item: Any, label: Any) -> tuple[float, float, int]:
 
 
 def are_classes(item: Any, label: Any) -> bool:
-    """Return whether two labels or more are given to several items each, where items are many.
-
-    Words that are typed belong to their item; a price that is typed is now 6, now $6.00.
-    """
-    words = [word.strip() for word in label.dictionary.to_pylist() if word and word.strip()]
-    numbers = {float(word) for word in words if is_number(word)}
-    prices = [re.fullmatch(r"[$€£]\s*(\d+(?:\.\d+)?)", word) for word in words]
-    if any(price is not None and float(price[1]) in numbers for price in prices):
-        return False
+    """Return whether two labels or more are given to several items each, where items are many."""
     n_items = len(item.dictionary)
     items, labels = (np.asarray(c.indices[:MOST_ROWS]).astype(np.int64) for c in (item, label))
     pairs = np.unique(labels * n_items + items)

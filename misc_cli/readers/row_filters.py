@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.columns import named
@@ -69,32 +68,19 @@ _CONDITION = re.compile(
     r"(?P<symbol>!=|<=|>=|==|=|<|>|~|\bnot in\b|\bin\b)\s*(?P<value>.*?)\s*",
     re.IGNORECASE,
 )
-_ORDER: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-# As Mechanical Turk, Appen and Google Forms write times.
-_FORMATS = (
-    *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%a %b %d %H:%M:%S %Y"),
-    *("%Y/%m/%d %I:%M:%S %p", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
-)
+_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 # The best first: what says how often an answer was changed, when it was changed, when it was given.
-_VERSIONS = ("revision", "revisionnumber", "rev", "version", "versionnumber", "attempt")
+_VERSIONS = ("revision", "version", "attempt")
 _TIMES = (
-    *("updatedat", "updated", "modifiedat", "lastmodified", "lastupdated", "submittedat"),
-    *("submitted", "submittime", "submissiontime", "completedat", "completiontime", "finishedat"),
-    *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
-    *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
+    *("updatedat", "modifiedat", "submittedat", "submittime", "completedat", "finishedat"),
+    *("annotatedat", "createdat", "timestamp", "endtime", "enddate", "datetime", "time", "date"),
 )
 _OLDEST = 1e8  # seconds since 1970: less is how long it took
-# Seconds that an answer took, the surest name first; and a number of them.
+# Seconds that an answer took, the surest name first.
 _SECONDS = (
     *("worktimeinseconds", "leadtime", "durationseconds", "durationinseconds", "duration"),
     *("seconds", "timespent", "elapsedseconds", "elapsedtime", "elapsed", "timetaken", "worktime"),
 )
-_AMOUNT = r"^(\d{1,15}\.?\d*|\.\d+)([eE][+-]?\d{1,2})?$"
 NO_ANSWER = "no answer"
 # What programs write into a cell that holds nothing; no person chooses such a label.
 _NOTHING = "nan,<na>,nat,#n/a"
@@ -180,8 +166,7 @@ def counting_rows(
         masks = {f"not {text}": ~_passing(view, text, rows) for text in options.where or ()}
         found, kept = first_reasons(masks, len(rows))
         aside = {reason: rows[own] for reason, own in found.items()}
-        question = question if kept is None else take(question, kept)
-        question = _relabelled(question, options)
+        question = _relabelled(question if kept is None else take(question, kept), options)
         if options.labels is not None:
             question = _known_only(view.name, question, options, aside)
     words = {word.strip().casefold() for word in (options.no_answer or _NOTHING).split(",")}
@@ -193,28 +178,25 @@ def counting_rows(
     return question, aside
 
 
-def where_column(document: Document, text: str) -> int:
-    """Return the position of the column that a condition looks at."""
-    return named(document.name, document.names, "where", _condition(text)[0])
-
-
-def _condition(text: str) -> tuple[str, str, str]:
-    """Return column, operator and value of one --where."""
+def where_column(document: Document, text: str) -> tuple[int, str, str]:
+    """Return the position of the column that a condition looks at, its operator and its value."""
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"--where {text!r}: write COLUMN OP VALUE, such as 'status != rejected'; OP is "
             "= != < <= > >= ~ or in (a, b)"
         )
-    return match["quoted"] or match["name"].strip(), match["symbol"].lower(), match["value"]
+    name = match["quoted"] or match["name"].strip()
+    at = named(document.name, document.names, "where", name)
+    return at, match["symbol"].lower(), match["value"]
 
 
 def _passing(document: Document, text: str, rows: Any) -> Any:
     """Return a mask of the rows for which a condition holds."""
-    _, symbol, value = _condition(text)
+    at, symbol, value = where_column(document, text)
     given = value.strip("() ").split(",") if symbol in ("in", "not in") else [value]
     values = [re.sub(r"(?s)^(['\"])(.*)\1$", r"\2", one.strip()) for one in given]
-    (column,) = document.table.fetch([where_column(document, text)])
+    (column,) = document.table.fetch([at])
     codes = np.asarray(column.indices)[rows]
     used = np.unique(codes)
     cells = [cell.strip() for cell in column.dictionary.take(pa.array(used)).to_pylist()]
@@ -224,8 +206,7 @@ def _passing(document: Document, text: str, rows: Any) -> Any:
         limit = float(values[0]) if is_plain else times_of(values)[0]
         if np.isnan(limit):
             raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
-        numbers = [float(cell) if is_plain and is_number(cell) else np.nan for cell in cells]
-        passed[used] = _ORDER[symbol](np.array(numbers) if is_plain else times_of(cells), limit)
+        passed[used] = _ORDER[symbol](_numbers_of(cells) if is_plain else times_of(cells), limit)
     else:
         words = [one.casefold() for one in values]
         told = [cell.casefold() for cell in cells]
@@ -234,32 +215,23 @@ def _passing(document: Document, text: str, rows: Any) -> Any:
     return passed[codes]
 
 
-def times_of(texts: Sequence[str]) -> Numbers:
-    """Return seconds since 1970, NaN for what is no time.
+def _numbers_of(cells: Sequence[str]) -> Numbers:
+    return np.array([float(cell) if is_number(cell) else np.nan for cell in cells], np.float64)
 
-    Times are in ISO 8601, in seconds or milliseconds since 1970, or as platforms write them; zones
-    that have only a name do not count. Each format is tried on all that is left at once.
+
+def times_of(texts: Sequence[str]) -> Numbers:
+    """Return seconds since 1970 of times in ISO 8601 or seconds (or milliseconds) since then.
+
+    What is no time, and what is so little that it says how long something took, is NaN.
     """
     seconds = np.full(len(texts), np.nan)
-    left: dict[int, str] = {}
-    for at, text in enumerate(texts):
-        plain = re.sub(r"(?<= [AP]M) .*$| (P[DS]T|GMT|UTC)\b", "", text.strip())
+    for at, text in enumerate(map(str.strip, texts)):
         try:
-            found = datetime.fromisoformat(plain)
+            found = datetime.fromisoformat(text)
             seconds[at] = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
         except ValueError:
-            if plain.replace(".", "", 1).isdigit() and len(plain) < 20:
-                seconds[at] = float(plain) / (1000 if float(plain) > 1e11 else 1)
-            elif "/" in plain or ":" in plain:
-                left[at] = plain
-    for layout in _FORMATS if left else ():
-        places = np.fromiter(left, np.int64)
-        told = pc.strptime(pa.array(left.values()), format=layout, unit="s", error_is_null=True)
-        known = np.asarray(told.is_valid())
-        seconds[places[known]] = told.drop_null().cast(pa.int64()).to_numpy()
-        left = {at: left[at] for at in places[~known].tolist()}
-        if not left:
-            break
+            if text.replace(".", "", 1).isdigit() and len(text) < 20 and float(text) > _OLDEST:
+                seconds[at] = float(text) / (1000 if float(text) > 1e11 else 1)
     return seconds
 
 
@@ -273,11 +245,7 @@ def newest_last(question: Question, document: Document) -> Question:
     for name in known:
         (column,) = document.columns([names[name]])
         cells = column.dictionary.to_pylist()
-        if name in _VERSIONS:
-            values = np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
-        else:
-            values = times_of(cells)
-            values[values < _OLDEST] = np.nan
+        values = _numbers_of(cells) if name in _VERSIONS else times_of(cells)
         told = _by_row(column, values)[rows_of(question)]
         if not np.isnan(told).any():
             is_sorted = not (np.diff(told) < 0).any()
@@ -301,10 +269,9 @@ def answer_seconds(view: Document, question: Question, options: ReadOptions) -> 
         if names[at] in taken:
             raise InputError(f"{view.name}: --seconds-col {asked} is read as worker, item or label")
         column = view.table.fetch([at])[0].take(pa.array(rows))
-    cells = pc.utf8_trim_whitespace(column.dictionary.cast(pa.string()))
-    numbers = pc.if_else(pc.match_substring_regex(cells, _AMOUNT), cells, None).cast(pa.float64())
-    values = numbers.to_numpy(zero_copy_only=False)
-    strange = ~np.isfinite(values) & np.asarray(pc.not_equal(cells, ""))
+    cells = [cell.strip() for cell in column.dictionary.to_pylist()]
+    values = _numbers_of(cells)
+    strange = ~np.isfinite(values) & np.array([bool(cell) for cell in cells], dtype=bool)
     seconds = _by_row(column, np.where(strange, -1.0, values))
     wrong = np.flatnonzero(seconds < 0)
     if len(wrong) and asked is not None:
