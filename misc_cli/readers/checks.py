@@ -142,7 +142,7 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not is_declared and options.layout is None and n_pairs > 2 * FEW and agree < chance / 2:
         workers = np.asarray(question.worker.indices).astype(np.int64)
         n_said = len(np.unique(workers * n_classes + np.asarray(question.label.indices)))
-        if agree == 0 or n_said > len(question.worker.dictionary):  # one label each may not meet
+        if n_said > len(question.worker.dictionary):  # functions of one label each may not meet
             told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
             yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
     are_fractions = n_answers > 4 and all("." in value for value in values)
