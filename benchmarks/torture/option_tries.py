@@ -20,7 +20,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "ebcc": ("subtypes", "subtype-prior", "restarts", "shrinkage", "diagonal"),
 }
 COMPLETERS: dict[str, tuple[str, ...]] = {
-    "tucker": ("ranks", "initial-rank", "sweeps", "passes", "max-cells"),
+    "tucker": ("ranks", "initial-rank", "sweeps", "passes"),
     "tenals": ("cp-rank", "ridge", "restarts", "completer-tol", "completer-max-iter", "passes"),
     "lrtc": ("lrtc-weights", "rho", "completer-tol", "completer-max-iter"),
 }

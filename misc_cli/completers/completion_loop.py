@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,6 +54,7 @@ from misc_cli.engines.protocol import (
     Fitted,
     RowArrays,
     Summed,
+    WriteRows,
 )
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
@@ -126,7 +128,7 @@ def begin(
         stopped = solved(starter, engine, on_iteration).stopped
     elif isinstance(engine, MemoryEngine):
         engine.arrays[POSTERIORS] = initial
-    engine.sweep(FirstSlice())
+    engine.sweep(WriteRows(first_slice, (POSTERIORS,), (SLICE,)))
     return stopped
 
 
@@ -153,7 +155,8 @@ def passes(
         else:
             # as T_(2) @ table the slice needs nothing of the size of the items here
             table = cast(Any, completer).slice_table(engine, observe, known)
-            moved = engine.sweep(NextSlice(table, hard))
+            write = partial(slice_of_table, table=table, hard=hard)
+            moved = engine.sweep(WriteRows(write, (SLICE,), (SLICE,)))
         slices, extra = engine.whole(SLICE), {"flipped": moved.flipped}
         return Step(Pass(number, completion), moved.share, posteriors=slices, extra=extra)
 
@@ -185,9 +188,7 @@ def finish(
     else:
         assert after.completion is not None
         shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
-        completed = completed_matrix(
-            after.completion, shape, max_cells=loop.max_cells, gold=labels.gold
-        )
+        completed = completed_matrix(after.completion, shape, labels.gold)
         here = MemoryEngine(replace(labels, votes=completed, start=None))
         found = solved(aggregator, here, observe)
         # The completed columns are not the workers: these are judged by what they really answered.
@@ -210,17 +211,17 @@ def check_memory(engine: Engine, completer: Completer, loop: Loop) -> None:
     """Add up what the loop will hold in memory before it holds any of it."""
     if not isinstance(engine, MemoryEngine):
         return
-    max_cells = loop.max_cells if loop.final == "completed" else 0
     shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
     slices = 8 * 6 * engine.n_items * engine.n_classes
-    matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
-    factors = 0
+    factors = matrix = 0
+    if loop.final == "completed":
+        matrix = shape[0] * shape[1] * np.min_scalar_type(shape[2] - 1).itemsize
     if hasattr(completer, "bytes_needed"):
         factors = completer.bytes_needed(shape, engine.n_votes)
     resources.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",
-        "lower --ranks or --max-cells, or aggregate without a completer",
+        "lower --ranks, give --final answers, or aggregate without a completer",
     )
 
 
@@ -248,28 +249,15 @@ def next_slice(old: Floats, new: Floats, gold: Codes | None, hard: bool) -> tupl
     return new, Moved(float(np.vdot(step, step)), float(np.vdot(old, old)), flipped)
 
 
-@dataclass(frozen=True)
-class FirstSlice:
-    """Makes the first slice: the pure result, one class per item."""
-
-    needs: ClassVar[tuple[str, ...]] = (POSTERIORS,)
-    writes: ClassVar[tuple[str, ...]] = (SLICE,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {SLICE: harden(np.asarray(rows[POSTERIORS]), rows.get(GOLD))}, 0
+def first_slice(block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+    """Make the first slice: the pure result, one class per item."""
+    return {SLICE: harden(np.asarray(rows[POSTERIORS]), rows.get(GOLD))}, 0
 
 
-@dataclass(frozen=True)
-class NextSlice:
-    """Makes the next slice, S ← T_(2) @ table, as it is or one class per item; gold stays."""
-
-    table: Floats
-    hard: bool
-
-    needs: ClassVar[tuple[str, ...]] = (SLICE,)
-    writes: ClassVar[tuple[str, ...]] = (SLICE,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Moved]:
-        completed = unfolded(block, rows, self.table)
-        new, moved = next_slice(np.asarray(rows[SLICE]), completed, rows.get(GOLD), self.hard)
-        return {SLICE: new}, moved
+def slice_of_table(
+    block: Block, rows: RowArrays, table: Floats, hard: bool
+) -> tuple[RowArrays, Moved]:
+    """Make the next slice, S ← T_(2) @ table, as it is or one class per item; gold stays."""
+    completed = unfolded(block, rows, table)
+    new, moved = next_slice(np.asarray(rows[SLICE]), completed, rows.get(GOLD), hard)
+    return {SLICE: new}, moved

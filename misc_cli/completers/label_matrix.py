@@ -17,7 +17,6 @@ from misc_cli.data import resources
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Codes, Completion, Floats
 from misc_cli.data.votes import DenseVotes, LabelCodes, LabelTensor, Rows
-from misc_cli.errors import ConfigError
 
 # The values of one class of a block should fit the second-level cache.
 BLOCK_CELLS = 1 << 15
@@ -79,25 +78,17 @@ def top_classes(values_of: Callable[[int], Floats], of_slice: Floats) -> LabelCo
 def completed_matrix(
     completion: Completion,
     shape: tuple[int, int, int],
-    *,
-    max_cells: int,
     gold: Codes | None = None,
 ) -> DenseVotes:
-    """Return the argmax of every fibre as votes; more than `max_cells` cells are an error.
+    """Return the argmax of every fibre as votes.
 
     `shape` is (n_workers + 1, n_items, n_classes). The last column, the slice's, has the known
     classes of `gold`.
     """
     n_workers, n_items, n_classes = shape
-    cells = n_workers * n_items
-    if cells > max_cells:
-        raise ConfigError(
-            f"the completed label matrix has {cells} cells, more than --max-cells {max_cells}; "
-            f"give --max-cells {cells}, or --final answers"
-        )
     code_type = np.min_scalar_type(n_classes - 1)
     resources.require(
-        cells * code_type.itemsize,
+        n_workers * n_items * code_type.itemsize,
         f"the completed label matrix of {n_items} items × {n_workers} workers",
         "give --final answers, which needs none",
     )

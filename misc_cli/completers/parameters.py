@@ -44,11 +44,7 @@ FINALS = ("answers", "completed")
 
 @dataclass(frozen=True)
 class Loop(Checked):
-    """Parameters of the completion loop; fields have the names of the flags.
-
-    max_cells  most cells of the completed label matrix, which only `final="completed"` holds, one
-               byte each: a gigabyte of completed labels, and about ten seconds per pass over them
-    """
+    """Parameters of the completion loop; fields have the names of the flags."""
 
     passes: int = parameter(
         3,
@@ -73,11 +69,6 @@ class Loop(Checked):
         "Weight of the completed labels; the aggregator's own have the rest.",
         SHARE,
         note="by its lead where hidden answers choose the rank",
-    )
-    max_cells: int = parameter(
-        1_000_000_000,
-        "Cells of the completed matrix at most.",
-        COUNT,
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"final": "completed"}}

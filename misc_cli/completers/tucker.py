@@ -33,7 +33,7 @@ from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, OnIteration
 from misc_cli.data.votes import LabelTensor
 from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed, SumOver
+from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, SumOver, WriteRows
 from misc_cli.errors import ConfigError
 
 # HOOI has converged if a sweep lowers the squared residual by less than this share of ‖T‖².
@@ -105,34 +105,15 @@ def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
     return product
 
 
-@dataclass
-class UnfoldedSums(Summed):
-    """T_(2)ᵀ Y in two parts: of the votes, and of the slice."""
-
-    of_votes: Floats
-    of_slice: Floats
-
-    @property
-    def columns(self) -> Floats:
-        """T_(2)ᵀ Y, ((n_workers + 1) * n_classes, r)."""
-        return np.concatenate([self.of_votes, self.of_slice])
-
-
-def _gram_product(block: Block, rows: RowArrays, table: Floats) -> UnfoldedSums:
-    """Return T_(2)ᵀ T_(2) @ table; the table may be a vector."""
+def _gram_product(block: Block, rows: RowArrays, table: Floats) -> Floats:
+    """Return T_(2)ᵀ T_(2) @ table, of the votes and of the slice; the table may be a vector."""
     product = unfolded(block, rows, table)
-    return UnfoldedSums(block.matrix.T @ product, rows[SLICE].T @ product)
+    return np.concatenate([block.matrix.T @ product, rows[SLICE].T @ product])
 
 
-@dataclass(frozen=True)
-class TimesTable:
-    """Write T_(2) @ table as rows of this name."""
-
-    table: Floats
-    name: str
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {self.name: unfolded(block, rows, self.table)}, 0
+def item_rows(block: Block, rows: RowArrays, table: Floats) -> tuple[RowArrays, int]:
+    """Return T_(2) @ table as rows of the item factor."""
+    return {ITEMS: unfolded(block, rows, table)}, 0
 
 
 def _votes_gram(block: Block, rows: RowArrays) -> Floats:
@@ -188,7 +169,7 @@ class Unfolding:
 
     def gram_times(self, table: Floats) -> Floats:
         """Return T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
-        return self.engine.sweep(SumOver(partial(_gram_product, table=table))).columns
+        return self.engine.sweep(SumOver(partial(_gram_product, table=table)))
 
     def projected_basis(self, rank: int, with_slice: Floats, seed: int) -> Floats:
         """Return T_(2)ᵀ U, (n_columns, rank), U the leading left singular vectors of T_(2).
@@ -281,7 +262,7 @@ def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> 
     """Return the completion of a tensor in memory, with its item factor."""
     engine = LocalEngine(tensor.votes, {SLICE: tensor.slice})
     lifted = fit(method, Unfolding(engine, tensor.cache, in_memory=tensor), on_iteration)
-    engine.sweep(TimesTable(lifted.items, ITEMS))
+    engine.sweep(WriteRows(partial(item_rows, table=lifted.items), (SLICE,), (ITEMS,)))
     return FactorCompletion(lifted.workers, engine.whole(ITEMS), lifted.mixer)
 
 

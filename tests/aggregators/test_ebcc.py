@@ -12,7 +12,7 @@ from scipy.stats import dirichlet
 
 from misc_cli import registry
 from misc_cli.aggregators.ebcc import fit
-from misc_cli.aggregators.ebcc.fit import FractionsAndKeys, _marked, _priors
+from misc_cli.aggregators.ebcc.fit import START, _marked, _priors
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
 from misc_cli.aggregators.methods import EnhancedBcc
 from misc_cli.data.encode import encode
@@ -195,7 +195,7 @@ def test_priors_by_hand_with_shrinkage() -> None:
     np.testing.assert_allclose(crowd, [[4 / 3 + 1 / 2, 2 / 3 + 1 / 2], [2 / 3 + 1 / 2, 17 / 6]])
     crowd /= crowd.sum(axis=1, keepdims=True)
     method = EnhancedBcc(shrinkage=3.0, diagonal=4.0, off_diagonal=1.0, subtypes=2)
-    found = _priors(method, MemoryEngine(tiny()).sweep(FractionsAndKeys()))
+    found = _priors(method, MemoryEngine(tiny()).sweep(START))
     np.testing.assert_allclose(found.answers, [[4.0, 1.0], [1.0, 4.0]] + 3.0 * crowd, rtol=1e-9)
     np.testing.assert_allclose(found.classes, fractions.sum(axis=0), rtol=1e-9)
 

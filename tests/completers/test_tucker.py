@@ -137,7 +137,7 @@ def test_no_thread_makes_what_the_label_matrix_shares(
         return codes
 
     monkeypatch.setattr(type(completion), "label_rows", watched)
-    completed_matrix(completion, (3, 2, 2), max_cells=100)
+    completed_matrix(completion, (3, 2, 2))
     assert made == [set()]
 
 

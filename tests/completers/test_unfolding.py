@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from misc_cli.completers import tucker as module
 from misc_cli.completers.tucker import (
-    TimesTable,
+    ITEMS,
     Unfolding,
+    item_rows,
     leading_left,
     right_scaled,
 )
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import LabelTensor, SparseVotes
 from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import SLICE
+from misc_cli.engines.protocol import SLICE, WriteRows
 from tests.tensors import dense, random_tensor, votes_of
 
 
@@ -33,8 +36,8 @@ def test_products_gram_and_norm_equal_the_dense_ones() -> None:
     engine, whole, flat = engine_of(tensor), dense(tensor), unfolded(tensor)
     unfolding = Unfolding(engine)
     table = np.random.default_rng(2).random((8 * 3, 4))
-    engine.sweep(TimesTable(table, "product"))
-    np.testing.assert_allclose(engine.whole("product"), flat @ table)
+    engine.sweep(WriteRows(partial(item_rows, table=table), (SLICE,), (ITEMS,)))
+    np.testing.assert_allclose(engine.whole(ITEMS), flat @ table)
     np.testing.assert_allclose(unfolding.gram_times(table), flat.T @ flat @ table)
     assert tensor.squared_norm == pytest.approx(np.square(whole).sum())
     assert np.trace(unfolding.times_slice()[-3:]) == pytest.approx(np.square(whole[-1]).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.completers import tucker as unfolding
 from misc_cli.completers.parameters import Tucker
-from misc_cli.completers.tucker import TimesTable
+from misc_cli.completers.tucker import ITEMS, item_rows
 from misc_cli.data import holdout
 from misc_cli.data.types import Floats, ignore_iteration
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines import partitioned
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import PartsEngine
-from misc_cli.engines.protocol import SLICE, Vocabulary
+from misc_cli.engines.protocol import SLICE, Vocabulary, WriteRows
 from tests.completers.test_tucker import reference
 from tests.engines.crowds import crowd, write_csv
 from tests.engines.test_choice import simulated
@@ -119,8 +120,8 @@ def test_the_slice_is_that_of_dense_hooi() -> None:
         parts.append(LocalEngine(votes, {SLICE: tensor.slice[rows].copy()}))
     engine = PartsEngine(parts, vocabulary)
     table = Tucker((3, 4, 2), sweeps=4).slice_table(engine, ignore_iteration, {})
-    engine.sweep(TimesTable(table, "completed"))
-    ours = np.vstack([part.whole("completed") for part in engine.parts])
+    engine.sweep(WriteRows(partial(item_rows, table=table), (SLICE,), (ITEMS,)))
+    ours = np.vstack([part.whole(ITEMS) for part in engine.parts])
     theirs = reference(dense(tensor), (3, 4, 2), 4, sweeps=4)[-1]
     np.testing.assert_allclose(ours, theirs, atol=1e-8)
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -45,6 +44,7 @@ from misc_cli.engines.protocol import (
     FusedKernels,
     RowArrays,
     SumOver,
+    WriteRows,
     copy_rows,
 )
 
@@ -70,46 +70,31 @@ FRACTIONS, KEYS = "fractions", "keys"
 PLATEAU_GAIN = 0.01
 
 
-@dataclass(frozen=True)
-class FractionsAndKeys:
-    """Write vote fractions, also as the first posteriors, and the keys of items."""
-
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = (POSTERIORS, FRACTIONS, KEYS)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        fractions, sums = VoteFractions()(block, rows)
-        matrix = block.matrix
-        keys = sums_between(mixed(matrix.indices.astype(np.uint64) + np.uint64(1)), matrix.indptr)
-        return {**fractions, FRACTIONS: fractions[POSTERIORS], KEYS: keys}, sums
+def fractions_and_keys(block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+    """Return vote fractions, also as the first posteriors, and the keys of items."""
+    fractions, sums = VoteFractions()(block, rows)
+    matrix = block.matrix
+    keys = sums_between(mixed(matrix.indices.astype(np.uint64) + np.uint64(1)), matrix.indptr)
+    return {**fractions, FRACTIONS: fractions[POSTERIORS], KEYS: keys}, sums
 
 
-@dataclass(frozen=True)
-class SplitFractions:
+START = WriteRows(fractions_and_keys, (), (POSTERIORS, FRACTIONS, KEYS))
+
+
+def split_fractions(
+    block: Block, rows: RowArrays, number: int, row_name: str, splits: Floats
+) -> tuple[RowArrays, SubtypeSums]:
     """Split the vote fractions among subtypes: q(z, g) of a restart before its first sweep.
 
     splits  (n_splits, n_classes, n_subtypes): Dirichlet(1) draws for each class
     """
-
-    number: int
-    row_name: str
-    splits: Floats
-
-    needs: ClassVar[tuple[str, ...]] = (FRACTIONS, KEYS)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.row_name,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SubtypeSums]:
-        fractions = rows[FRACTIONS]
-        # items with the same votes share a split, a different one in every restart
-        places = mixed(rows[KEYS] + np.uint64(self.number)) % np.uint64(len(self.splits))
-        joint = self.splits[places.astype(np.intp)]
-        joint *= fractions[:, :, None]
-        flat = joint.reshape(len(fractions), -1)
-        sums = SubtypeSums(block.matrix.T @ flat, flat.sum(axis=0))
-        return {self.row_name: fractions}, sums
+    fractions = rows[FRACTIONS]
+    # items with the same votes share a split, a different one in every restart
+    places = mixed(rows[KEYS] + np.uint64(number)) % np.uint64(len(splits))
+    joint = splits[places.astype(np.intp)]
+    joint *= fractions[:, :, None]
+    flat = joint.reshape(len(fractions), -1)
+    return {row_name: fractions}, SubtypeSums(block.matrix.T @ flat, flat.sum(axis=0))
 
 
 def initial_restarts(
@@ -129,7 +114,8 @@ def initial_restarts(
             (n_splits, n_classes, n_subtypes)
         )
         splits /= splits.sum(axis=2, keepdims=True)
-        kernels.append(SplitFractions(run.number, run.row_name, splits))
+        split = partial(split_fractions, number=run.number, row_name=run.row_name, splits=splits)
+        kernels.append(WriteRows(split, (FRACTIONS, KEYS), (run.row_name,)))
     found = engine.sweep(FusedKernels(tuple(kernels)))
     shape = (n_workers, n_classes, len(classes))
     return [
@@ -149,7 +135,7 @@ def best_restart(
 
     That is `whole`, never its posteriors, or the one that `start` has.
     """
-    sums = engine.sweep(FractionsAndKeys())
+    sums = engine.sweep(START)
     priors = _priors(method, sums)
     best: Restart | None = None
     earlier = None if whole is None else (whole.own_workers, whole.own_shared)

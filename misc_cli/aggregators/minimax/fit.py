@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -53,6 +54,7 @@ from misc_cli.engines.protocol import (
     Fitted,
     RowArrays,
     Summed,
+    WriteRows,
     add_up,
 )
 from misc_cli.errors import ConfigError
@@ -111,17 +113,9 @@ def parts_of(
     return [(slice(a, b), block[a:b]) for a, b in pairwise(edges)]
 
 
-@dataclass(frozen=True)
-class ZeroItems:
+def zero_items(block: Block, _: RowArrays, structure: Structure) -> tuple[RowArrays, int]:
     """Set β of all items to zero."""
-
-    structure: Structure
-
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = (ITEMS,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {ITEMS: np.moveaxis(self.structure.zeros(block.matrix.shape[0]), 1, 0)}, 0
+    return {ITEMS: np.moveaxis(structure.zeros(block.matrix.shape[0]), 1, 0)}, 0
 
 
 def _curvature_numbers(structure: Structure) -> int:
@@ -400,7 +394,7 @@ def solve(
         )
 
     class_sizes = engine.sweep(first_posteriors(start, method.class_prior)).class_sizes
-    engine.sweep(ZeroItems(structure))
+    engine.sweep(WriteRows(partial(zero_items, structure=structure), (), (ITEMS,)))
     first = MinimaxState(
         structure.zeros(1),
         structure.zeros(n_workers),
