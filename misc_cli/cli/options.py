@@ -100,6 +100,7 @@ reading = table(
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
         "--allow-odd": "Read also what is likely read wrong.",
         "--query SQL": "What to select from a SQLite file or sqlite:///….",
+        "--sheet NAME": "Which sheet of an .xlsx workbook.",
         f"--duplicates {'|'.join(DUPLICATES)}": "Which answer counts when a worker contradicts "
         f"itself on an item [default: {DUPLICATES[0]}, with a warning].",
         "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "

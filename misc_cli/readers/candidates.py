@@ -100,7 +100,7 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
         warnings.warn(f"{told}; {only.flags} declares it", MiscWarning, stacklevel=3)
         return replace(options, **only.given)
     names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
-    others = ("question", "multi", "no_answer", "group_by", "worker_from")
+    others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
     said = {name: getattr(options, name) for name in (*names, *others)}
     given = {**{k: value for k, value in said.items() if value is not None}, **found[0].given}
     more = " -o labels.csv" if EACH in given else ""

@@ -53,6 +53,7 @@ class ReadOptions:
     skip_empty_files: bool | None = None
     duplicates: str | None = None
     query: str | None = None
+    sheet: str | None = None
     max_download: int | None = None
     net_timeout: float | None = None
     max_input: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from misc_cli.errors import InputError
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 
@@ -68,3 +69,38 @@ def test_s3(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_workbook(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="misc-cli[excel] is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["worker", "item", "label", "when"])
+    book.active.append(["ann", 1, True, dt.datetime(2026, 1, 2)])
+    book.active.append(["bob", 1.0, False, None])
+    book.create_sheet("empty")
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    expected = [("ann", "1", "TRUE"), ("bob", "1", "FALSE")]
+    assert triplets(str(path)) == expected
+    book.create_sheet("more").append(["worker", "item", "label"])
+    book.save(path)
+    with pytest.raises(InputError, match=r"2 sheets \(Sheet, more\).*--sheet"):
+        triplets(str(path))
+    assert triplets(str(path), sheet="Sheet") == expected
+    with pytest.raises(ConfigError, match="--sheet nowhere"):
+        triplets(str(path), sheet="nowhere")
+    with pytest.raises(InputError, match="--max-input"):
+        triplets(str(path), max_input=1000)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError):
+        triplets(str(path))
+
+
+def test_a_workbook_with_one_cell_far_out(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="misc-cli[excel] is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["worker", "item", "label"])
+    book.active["XFD1048576"] = "x"
+    book.save(tmp_path / "far.xlsx")
+    with pytest.raises(InputError, match=r"more than 50,000,000 cells"):
+        triplets(str(tmp_path / "far.xlsx"))

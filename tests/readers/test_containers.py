@@ -34,7 +34,7 @@ def packed(folder: Path, files: dict[str, bytes]) -> Path:
 
 @pytest.mark.parametrize("files", [{"a.csv": TEXT}, {"a.csv": TEXT, "b.csv": TEXT}, {}])
 def test_archives_are_refused_with_what_to_do(tmp_path: Path, files: dict[str, bytes]) -> None:
-    with pytest.raises(InputError, match=r"a workbook, .*unzip .*-d export"):
+    with pytest.raises(InputError, match=r"a zip archive; .*unzip .*-d export"):
         triplets(packed(tmp_path, files))
 
 
