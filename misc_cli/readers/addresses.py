@@ -22,7 +22,7 @@ WEB = ("http", "https")
 STORES = ("s3", "gs")
 PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
 TABLES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".npy")
-SUFFIXES = (*TABLES, ".json", ".jsonl", ".ndjson", ".manifest")
+SUFFIXES = (*TABLES, ".xlsx", ".json", ".jsonl", ".ndjson", ".manifest")
 _OURS = (".run.json", ".diagnostics.jsonl")
 
 _SCHEME = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
