@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -63,7 +62,7 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         found = self.get_command(ctx, args[0])
-        if found is None and not args[0].startswith("-"):
+        if found is None and not ctx.resilient_parsing:  # a shell may ask about anything
             guess = did_you_mean(args[0], self.list_commands(ctx))
             raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx)
         return args[0], found, args[1:]
@@ -136,6 +135,8 @@ class Command(click.Command):
             said = f"{error.message} (from {where})" if where else error.message
             raise click.BadParameter(said, error.ctx, error.param) from None
         except click.NoSuchOption as error:
+            from difflib import get_close_matches
+
             word = error.option_name.lstrip("-").lower().replace("_", "-")
             own = settings.settable(self)
             same = MEANT.get(word, "")

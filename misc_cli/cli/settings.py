@@ -13,7 +13,6 @@ connected to.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +48,8 @@ def find(given: str | None = None) -> File:
     name = given or (FILE if os.path.isfile(FILE) else str(own) if known else "")
     if not name:
         return File()
+    import tomllib
+
     try:
         with open(name, "rb") as stream:
             text = stream.read(LARGEST + 1)
