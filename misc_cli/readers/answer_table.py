@@ -73,18 +73,13 @@ class AnswerTable:
     @property
     def set_aside(self) -> dict[str, int]:
         """Return reason → how many rows, over all files."""
-        total: Counter[str] = Counter()
-        for file in self.files:
-            total.update(file.set_aside)
-        return dict(total)
+        return dict(sum((Counter(file.set_aside) for file in self.files), Counter[str]()))
 
     def with_kept(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Yield columns of labels with those that are carried along (--keep), by their item."""
         for columns in chunks:
             items = [str(item).strip() for item in pa.array(columns["item"]).to_pylist()]
-            beside = {
-                name: pa.array([t.get(i, "") for i in items]) for name, t in self.kept.items()
-            }
+            beside = {n: pa.array([t.get(i, "") for i in items]) for n, t in self.kept.items()}
             yield {**columns, **beside}
 
 
@@ -109,10 +104,7 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
     timed = any(one.seconds is not None for one in parts)
     took = [np.full(len(one), np.nan) if one.seconds is None else one.seconds for one in parts]
     gold = [table.gold for table in tables if table.gold is not None]
-    known = None
-    if gold:
-        items, labels = joined([one.items for one in gold]), joined([one.labels for one in gold])
-        known = KnownLabels(items, labels, f"{names}, the gold it carries")
+    known = [joined([getattr(one, part) for one in gold]) for part in ("items", "labels") if gold]
     kept: dict[str, dict[str, str]] = {}
     for table in tables:
         for column, texts in table.kept.items():
@@ -122,7 +114,7 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
         answers=Answers(worker, item, label, names, np.concatenate(took) if timed else None),
         files=files,
         question=name or first.question,
-        gold=known,
+        gold=KnownLabels(known[0], known[1], f"{names}, the gold it carries") if gold else None,
         anonymous=any(table.anonymous for table in tables),
         rejects=[one for table in tables for one in table.rejects],
         kept=kept,
@@ -136,12 +128,9 @@ def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
         for file, reason, rows, lines_of in rejects
         for line in lines_of([int(row) for row in rows])
     )
-    files, numbers, reasons = zip(*found, strict=True) if found else ((), (), ())
-    return {
-        "file": pa.array(files, pa.string()),
-        "line": pa.array(numbers, pa.int64()),
-        "reason": pa.array(reasons, pa.string()),
-    }
+    types = {"file": pa.string(), "line": pa.int64(), "reason": pa.string()}
+    columns = zip(*found, strict=True) if found else ((), (), ())
+    return {n: pa.array(own, types[n]) for n, own in zip(types, columns, strict=True)}
 
 
 def joined(parts: list[Any]) -> Any:

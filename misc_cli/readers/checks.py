@@ -97,6 +97,8 @@ def refuse(question: Question, options: ReadOptions, document: Document) -> None
 def oddities(question: Question, options: ReadOptions, document: Document) -> list[Oddity]:
     """Return what speaks against this reading, worst first; what was declared is not doubted."""
     names = {role: _names(getattr(question, role)) for role in ("worker", "item", "label")}
+    if not names["label"]:
+        return [("every label is empty", OTHERS)]
     found = [*_labels(question, names["label"], options), *_mixed_up(question, names, options)]
     others = [value for value in names["label"] if value != "-1"]
     is_wide = question.columns.get("worker") == EACH_COLUMN and options.no_answer is None
@@ -244,7 +246,22 @@ def doubts(answers: Answers) -> list[str]:
     worker, item, label = (
         getattr(answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
     )
-    told = _spellings(label.dictionary) if len(label.dictionary) <= MOST_CLASSES else []
+    words = label.dictionary.to_pylist() if len(label.dictionary) <= MOST_CLASSES else []
+    classes = sorted({name.strip() for name in words if name and name.strip()})
+    spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
+    perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
+    told = []
+    if spelled:
+        told.append(
+            f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces; "
+            "--fold-case makes them one"
+        )
+    if 0 < len(perhaps) < len(classes):
+        count = "counts as a class" if len(perhaps) == 1 else "count as classes"
+        told.append(
+            f"{' and '.join(map(repr, perhaps))} {count}; if nobody answered there, say "
+            f"--no-answer '{','.join(perhaps)}'"
+        )
     if len(label) < 2 * FEW:
         return told
     agree, chance, n_pairs = agreement(item.indices, label.indices)
@@ -271,26 +288,6 @@ def spelled_alike(classes: Iterable[str]) -> list[list[str]]:
     for name in classes:
         groups.setdefault("".join(name.split()).casefold(), []).append(name)
     return [names for names in groups.values() if len(names) > 1]
-
-
-def _spellings(words: Any) -> list[str]:
-    """Return what to say of the names of classes."""
-    classes = sorted({name.strip() for name in words.to_pylist() if name and name.strip()})
-    told = []
-    spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
-    if spelled:
-        told.append(
-            f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces; "
-            "--fold-case makes them one"
-        )
-    perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
-    if 0 < len(perhaps) < len(classes):
-        count = "counts as a class" if len(perhaps) == 1 else "count as classes"
-        told.append(
-            f"{' and '.join(map(repr, perhaps))} {count}; if nobody answered there, say "
-            f"--no-answer '{','.join(perhaps)}'"
-        )
-    return told
 
 
 def _some(values: Sequence[str], most: int = 3) -> str:

@@ -88,7 +88,7 @@ def truth_synonyms(item: str | None = None, label: str | None = None) -> Synonym
     """Return names in a file of known labels; `item` and `label` are what the answers call them."""
     own = [{normalise(n)} if n and not is_position(n) else set() for n in (item, label)]
     items = [own[0], *SYNONYMS["item"], {"id"}]
-    return {"item": items, "label": [*TRUE_LABELS, own[1], *SYNONYMS["label"]]}
+    return {"item": items, "label": [TRUE_LABELS, own[1], *SYNONYMS["label"]]}
 
 
 def read_columns(

@@ -85,11 +85,8 @@ def read_questions(
         is_alone = len(answers.worker.dictionary) == 1 and len(answers) >= 2 * checks.FEW
         is_alone = is_alone and len(answers.item.unique()) == len(answers)
         if is_alone and not (is_named or options.allow_odd):
-            raise InputError(
-                f"{answers.name}: one worker, and one answer to each of {len(answers):,} items: "
-                "there is nothing to vote on; give the other workers' answers, or name the worker "
-                "with --worker-col"
-            )
+            told = f"{answers.name}: one worker, and one answer to each of {len(answers):,} items"
+            raise InputError(f"{told}; give the others' answers, too, or say --worker-col")
         for told in checks.doubts(answers):
             warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
     return results

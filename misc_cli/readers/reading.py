@@ -83,16 +83,6 @@ class Reading:
     how: str = ""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """One platform: its title for people, what in a file tells it, how it is read."""
-
-    name: str
-    title: str
-    detect: Callable[[Document], str | None]
-    read: Callable[[Document, ReadOptions], Reading]
-
-
 def from_columns(
     document: Document,
     *,

@@ -113,9 +113,8 @@ def _are_most(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
 
 def is_scale(values: Sequence[str]) -> bool:
     """Return whether distinct numbers may be classes: at most twelve, or whole ones up to 20."""
-    return len(values) <= 12 or (
-        len(values) <= 20 and all(v.lstrip("+-").isdigit() for v in values)
-    )
+    are_whole = all(value.lstrip("+-").isdigit() for value in values)
+    return len(values) <= 12 or (len(values) <= 20 and are_whole)
 
 
 def have_classes(cells: Sequence[str]) -> bool:
@@ -187,11 +186,9 @@ def choices_in(value: Any) -> list[str] | None:
     """Return the options of a list of plain values or of {"choices": [...]}; else None."""
     if isinstance(value, dict) and set(value) <= {"choices", "type"} and "choices" in value:
         value = value["choices"]
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list):
-        return None
-    if not all(isinstance(one, str | bool | int | float) for one in value):
+    value = [value] if isinstance(value, str) else value
+    plain = (str, bool, int, float)
+    if not isinstance(value, list) or not all(isinstance(one, plain) for one in value):
         return None
     return [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
 
@@ -208,13 +205,11 @@ def _separator(values: Sequence[str]) -> str | None:
         # options chosen together: none is empty and none comes twice
         sets = [parts for parts in split if all(parts) and len(set(parts)) == len(parts)]
         again = sum(all(uses[part] > 1 for part in parts) for parts in sets)
-        if 2 * again >= len(compounds) and len(uses) < len(values) + 2 and len(compounds) > 1:
-            return separator
-        if again == len(compounds) == 1:
-            return separator
+        are_few = len(uses) < len(values) + 2 or len(compounds) == 1
         # No class is called "joy|anger" or spans two lines where `joy` is another.
         some = sum(any(uses[part] > 1 for part in parts) for parts in sets)
-        if separator in "|\n" and some == len(compounds):
+        is_mark = separator in "|\n" and some == len(compounds)
+        if is_mark or (2 * again >= len(compounds) and are_few):
             return separator
     return None
 
@@ -234,8 +229,7 @@ def split_choices(column: Any, separator: str) -> Any:
 
 def as_single(column: Any) -> Any | None:
     """Return a list column of at most one option per cell as text; None if some hold more."""
-    lengths = pc.list_value_length(column)
-    if (pc.max(lengths).as_py() or 0) > 1:
+    if (pc.max(pc.list_value_length(column)).as_py() or 0) > 1:
         return None
-    filled = [None if not one else one[0] for one in column.to_pylist()]
-    return pa.array(filled, pa.string()).fill_null("").dictionary_encode()
+    filled = [one[0] if one else "" for one in column.to_pylist()]
+    return pa.array(filled, pa.string()).dictionary_encode()

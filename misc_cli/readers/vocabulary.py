@@ -19,12 +19,8 @@ EMAILS = {"email", "emailaddress"}
 ROLES = ("worker", "item", "label")
 
 
-def _tiers(text: str) -> list[set[str]]:
-    return [names_in(line) for line in text.strip().splitlines()]
-
-
-SYNONYMS = {
-    "worker": _tiers("""
+_NAMES = {
+    "worker": """
 worker
 workerid assignmentworkerid !amtworkerids amtworkerids amtworkerid
 annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
@@ -39,8 +35,8 @@ submitterid
 submittedby submitter submittername
 model modelname modelid llm llmname judgemodel labelingfunction labellingfunction
 subject subjectid
-"""),
-    "item": _tiers("""
+""",
+    "item": """
 item
 itemid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
@@ -52,19 +48,20 @@ filepath photourl audiofile videofile
 stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
 stimulus utterance clip video audio passage paragraph snippet article abstract
 patientid frameid caseid patient frame case specimen slide
-"""),
-    "label": _tiers("""
+""",
+    "label": """
 label
 answer response annotation judgment judgement choice rating
 value val class category orig verdict vote decision score grade
 labelname classname workeranswer workerlabel annotatorlabel useranswer userlabel
 prediction predictedlabel predictedclass modelanswer modeloutput output
-"""),
+""",
 }
+SYNONYMS = {r: [names_in(tier) for tier in t.strip().splitlines()] for r, t in _NAMES.items()}
 # A file of known labels speaks of truth, and its bare `id` can only be the item's.
-TRUE_LABELS = _tiers(
-    "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer"
-)
+TRUE_LABELS = names_in("""
+truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer
+""")
 
 # Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
 _PREFIXED = {

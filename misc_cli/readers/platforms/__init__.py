@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
-    from misc_cli.readers.reading import Reader
+    from misc_cli.readers.platforms.export import Reader
 
 LOOKED_AT = 20  # records whose keys are searched
 

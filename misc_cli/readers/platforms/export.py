@@ -18,7 +18,7 @@ from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, Record, is_one_of, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, Reader, Reading, RowsOut
+from misc_cli.readers.reading import Question, Reading, RowsOut
 from misc_cli.readers.values import (
     BOXES,
     CHOICE,
@@ -40,6 +40,15 @@ _AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an 
 _ALONE = ("label", "labels", "on")  # in the same way, where there is no other key
 
 Field = tuple[str, Any]  # a question's name, the value
+
+
+class Reader(NamedTuple):
+    """One platform: its title for people, what in a file tells it, how it is read."""
+
+    name: str
+    title: str
+    detect: Callable[[Document], str | None]
+    read: Callable[[Document, ReadOptions], Reading]
 
 
 class Answer(NamedTuple):

@@ -21,7 +21,8 @@ from misc_cli.readers.layouts.wide import (
     worker_column,
 )
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Reader, Reading
+from misc_cli.readers.platforms.export import Reader
+from misc_cli.readers.reading import Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
 from misc_cli.readers.vocabulary import (
     SYNONYMS,
