@@ -483,5 +483,4 @@ def _report_of(run: Frame | Source | Result[Any]) -> Report:
     several = read_runs(name_of(run))
     if len(several) > 1:
         raise ConfigError(f"{name_of(run)}: of several questions; aggregate them one by one")
-    (found,) = several.values()
-    return found
+    return next(iter(several.values()))

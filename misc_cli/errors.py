@@ -112,12 +112,9 @@ def needs_extra(what: str, extra: str) -> ConfigError:
 
 
 class MiscWarning(UserWarning):
-    """Something the user should know about the data or the result; the run goes on.
+    """Something the user should know about the data or the result; the run goes on."""
 
-    `copies` are workers who give the answers of another once more, where it is about them.
-    """
-
-    copies: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()  # workers who copy another, where it is about them
 
 
 class ConvergenceWarning(MiscWarning):

@@ -79,16 +79,14 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
         guess = did_you_mean(name.lower(), known)
         then = " There" if guess.endswith("?") else "; there"
         raise ConfigError(f"no {kind} is called {name!r}{guess}{then} are {', '.join(known)}")
-    package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
-    called = f"{kind} {name!r}{package}"
     try:
         plugin: Any = point.load()
+        if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
+            raise TypeError(f"{plugin!r:.60} is not a dataclass")
     except Exception as error:  # any fault of theirs: theirs to mend, not a defect of ours
         what = f"{type(error).__name__}: {error}"
-        said = f"{called} cannot be loaded ({what}); update the package or remove it"
+        said = f"{kind} {name!r} cannot be loaded ({what}); update the package or remove it"
         raise ConfigError(said) from error
-    if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
-        raise ConfigError(f"{called} is {plugin!r:.60}, not a dataclass; see docs/plugins.md")
     return plugin
 
 

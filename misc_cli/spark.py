@@ -94,6 +94,8 @@ def fit(
     `calibrate` softens confidences by hidden answers, which `seed` draws: one more fit. With
     aggregator="auto" hidden answers choose the method.
     """
+    from pyspark.sql import functions as f
+
     runs = (*methods_of("spark"), AUTO)
     if aggregator not in runs:
         raise ConfigError(f"Spark runs {', '.join(runs)}, not {aggregator!r}")
@@ -104,8 +106,19 @@ def fit(
     if gold:
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     names = {"worker": worker, "item": item, "label": label}
+    for name in names.values():
+        if name not in df.columns:
+            found = ", ".join(df.columns)
+            raise InputError(
+                f"no column {name!r} among {found}; name it with worker=, item=, label="
+            )
+    columns = [  # text; rows without a label are no answers
+        f.coalesce(f.trim(f.col(name).cast("string")), f.lit("")).alias(role)
+        for role, name in names.items()
+    ]
+    answers = df.select(*columns).where("label != ''")
     rules = EncodingRules(duplicates, class_order, known, "the DataFrame")
-    engine = SparkEngine(_answers(df, names), rules, partitions)
+    engine = SparkEngine(answers, rules, partitions)
     try:
         result = pipeline.run(engine, methods, gold=known, on_iteration=on_iteration)
     except BaseException:
@@ -172,23 +185,6 @@ def _plainly() -> Iterator[None]:
                 "Python that has it"
             ) from None
         raise
-
-
-def _answers(df: Any, names: Mapping[str, str]) -> Any:
-    """Return three columns of text; rows without a label are no answers."""
-    from pyspark.sql import functions as f
-
-    missing = [name for name in names.values() if name not in df.columns]
-    if missing:
-        found = ", ".join(df.columns)
-        raise InputError(
-            f"no column {missing[0]!r} among {found}; name it with worker=, item=, label="
-        )
-    columns = [
-        f.coalesce(f.trim(f.col(name).cast("string")), f.lit("")).alias(role)
-        for role, name in names.items()
-    ]
-    return df.select(*columns).where("label != ''")
 
 
 class SparkEngine(PartitionedEngine):

@@ -34,7 +34,7 @@ class PublishedFile:
     """One published file; `delimiter` None means any run of white space."""
 
     path: str
-    columns: tuple[str, ...]
+    columns: list[str]
     delimiter: str | None
     sha256: str
     converted_sha256: str
@@ -63,10 +63,7 @@ def registry() -> dict[str, Dataset]:
     text = resources.files("misc_cli.paper").joinpath("data/datasets.json").read_text("utf-8")
     found = {}
     for entry in json.loads(text):
-        files = {
-            name: PublishedFile(**{**source, "columns": tuple(source["columns"])})
-            for name, source in entry.pop("files").items()
-        }
+        files = {name: PublishedFile(**source) for name, source in entry.pop("files").items()}
         found[entry["name"]] = Dataset(**entry, files=files)
     return found
 

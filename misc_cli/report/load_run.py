@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
+from scipy.special import softmax
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_known
@@ -192,9 +193,8 @@ def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:
     by_answer = np.log(confusions).transpose(0, 2, 1).reshape(-1, labels.n_classes)
     votes = labels.votes
     scores = np.vstack([votes.block(part) @ by_answer for part in votes.blocks])
-    scores[rows, label] = -np.inf
-    best = scores.max(axis=1, keepdims=True)
-    others = np.exp(scores - np.where(np.isfinite(best), best, 0.0))  # one class: no others
-    posteriors[:] = rest[:, None] * others / np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
-    posteriors[rows, label] = confidence
+    if labels.n_classes > 1:
+        scores[rows, label] = -np.inf
+        posteriors = rest[:, None] * softmax(scores, axis=1)
+        posteriors[rows, label] = confidence
     return posteriors

@@ -70,10 +70,8 @@ def answers(report: Report) -> tuple[Answer, Answer, Answer]:
 def title(report: Report) -> str:
     """Return the report's own title, or the number of labels and the names of the files."""
     files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
-    labels = count(report.facts["figures"]["items"], "label")
-    if report.title or not files:
-        return report.title or labels
-    return f"{labels} from {listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
+    shown = listed(files if len(files) <= 3 else [*files[:2], "more"]) if files else "a data frame"
+    return report.title or f"{count(report.facts['figures']['items'], 'label')} from {shown}"
 
 
 def how_made(report: Report) -> list[str]:
@@ -141,27 +139,19 @@ def _trust(report: Report) -> Answer:
         headline = f"of the labels are likely right: about {likely}"
         text = "This is an estimate, the mean confidence; known labels (--truth) would check it."
         said.append(Sentence("fact", text, link="sure"))
-    warned = [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
-    if figures.get("converged") is False and "converge" not in " ".join(warned):
-        warned.append("the computation had not converged when it stopped; raise --max-iter")
-    said += [
-        Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
-        for text in warned
-        if not text.startswith(GUESSES_SAID)  # which is the headline
-    ]
+    for text in report.facts.get("warnings", []):
+        if not text.startswith(GUESSES_SAID):  # which is the headline
+            said += [Sentence("warning", f"{text[:1].upper()}{text[1:].rstrip('.')}.")]
     if comparable(report):
         said += _doubtful_items(report.frames["items"])
     return Answer("Can I trust these labels?", "trust", kind, figure, headline, said)
 
 
 def _doubtful_items(items: pd.DataFrame) -> Iterator[Sentence]:
-    limit = _per_cent(UNSURE)
     unsure = items["confidence"] < UNSURE
-    if not unsure.any():
-        yield Sentence("good", f"Every label is at least {limit} sure.")
     for which, one, many, said, link in (
-        (unsure, "is", "are", f"less than {limit} sure", "decide"),
-        (items.get("outvoted"), "goes", "go", "against the most frequent answer", "against"),
+        (unsure, "is", "are", f"less than {_per_cent(UNSURE)} sure", "decide"),
+        (items["outvoted"], "goes", "go", "against the most frequent answer", "against"),
         (items.get("tie"), "has", "have", "two equally likely classes", "decide"),
     ):
         if which is not None and (number := int(which.sum())):

@@ -90,6 +90,8 @@ def _content(report: Report) -> dict[str, Any]:
     suspects, others = workers[look].head(MOST_SUSPECTS), workers[~look]
     cards, against = _items_to_see(items)
     votes = votes_by_item(report, pd.concat([cards["item"], against["item"]]).unique().tolist())
+    crowd, longest = frames["crowd"], max(map(len, classes), default=0)
+    fits = 1 < len(crowd) <= MATRIX_CLASSES and longest <= MATRIX_LETTERS
     classes_found = frames["classes"].sort_values("labels", ascending=False, kind="stable")
     date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
     return {
@@ -101,7 +103,7 @@ def _content(report: Report) -> dict[str, Any]:
         "comparable": narrative.comparable(report),
         "bands": _rows(frames["confidence"]),
         "class_rows": _rows(classes_found.head(CLASSES)),
-        "matrix": _matrix(frames["crowd"]),
+        "matrix": crowd if fits else None,
         "confusions": _rows(frames.get("confusions"))[:MIXED_UP],
         "suspects": _rows(suspects),
         "others": _rows(others.head(MOST_OTHERS)),
@@ -171,13 +173,6 @@ def _items_to_see(items: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     against = items[items["outvoted"]]
     votes = (against["answers"] - against["votes"]).sort_values(ascending=False, kind="stable")
     return cards, against.loc[votes.index[:AGAINST]]
-
-
-def _matrix(crowd: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the crowd's confusions if they fit on a narrow screen."""
-    if not 1 < len(crowd) <= MATRIX_CLASSES:
-        return None
-    return crowd if max(len(str(name)) for name in crowd.columns) <= MATRIX_LETTERS else None
 
 
 def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:

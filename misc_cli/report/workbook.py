@@ -64,8 +64,6 @@ SHARES = {
     *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence", "share", "gain"),
     *("votes_share", "labels_share", "gain_once"),
 }
-# Of workers: how much an answer tells in bits is too high where answers are few.
-LEFT_OUT = ("information",)
 FIRST = ("worker", "verdict", "answers", "seconds", "accuracy", "accuracy_low", "accuracy_high")
 
 
@@ -84,7 +82,7 @@ def workbook(report: Report) -> bytes:
     frames["classes"] = frames["classes"].rename(columns={"votes": "answers"})
     workers = frames.get("workers")
     if workers is not None:
-        left_out = (*LEFT_OUT, *confusion_columns(workers))
+        left_out = ("information", *confusion_columns(workers))  # bits: too high of few answers
         others = [name for name in workers if name not in (*FIRST, *left_out, "reason")]
         order = [name for name in (*FIRST, *others, "reason") if name in workers]
         frames["workers"] = workers[order]
