@@ -179,7 +179,8 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
             raise InputError(f"{told}; give {flag(role)} as a position (1, 2, …)")
     if is_position(asked) and int(asked) <= len(names):
         return int(asked) - 1
-    hint = did_you_mean(asked, names) or f"; correct {flag(role)}"
+    hint = f"; correct {flag(role)}, or --delimiter if the columns were split wrongly"
+    hint = did_you_mean(asked, names) or hint
     raise InputError(f"{where}: no column {asked!r} among {listing(names)}{hint}")
 
 
