@@ -103,7 +103,7 @@ def search(
                 continue
             error = _error(engine, after, truth, aggregator)
         if best is None or error < best.error:
-            best = Found({**asdict(candidate), "passes": after.number}, error, trial)
+            best = Found({**asdict(candidate), "passes": after.iterations}, error, trial)
         best = replace(best, trials=trial)
         if round(best.error, 2) <= target:
             break
@@ -122,8 +122,7 @@ def _scored_passes(
     """Yield each pass with its error in per cent, until further passes are not worth their time."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
     before = float("inf")
-    for solution in passes(engine, completer, MOST_PASSES, candidate.slice):
-        after = solution.state
+    for after in passes(engine, completer, MOST_PASSES, candidate.slice):
         error = _error(engine, after, truth, aggregator)
         yield after, error
         far = error > 1.1 * bar + 1.0 and error >= before  # from the best, and not nearing it

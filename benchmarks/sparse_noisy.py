@@ -222,7 +222,7 @@ def _errors(labels: Labels, truth: Codes, aggregator: Aggregator) -> dict[str, f
         engine, errors = MemoryEngine(labels), []
         begin(engine, aggregator, pure)
         for solution in passes(engine, completer, PASSES):
-            finish(engine, solution.state, aggregator, Loop(final="completed"))
+            finish(engine, solution, aggregator, Loop(final="completed"))
             errors.append(100 * expected_error(engine.whole(POSTERIORS), truth))
         return errors
 

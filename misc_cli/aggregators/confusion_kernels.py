@@ -208,14 +208,8 @@ def extrapolate(first: Floats, second: Floats, third: Floats) -> Floats:
     return far
 
 
-@dataclass(frozen=True)
-class EmState:
-    """Sums for the next M-step, and the last model; the posteriors are rows of the engine."""
-
-    sums: Sums
-    model: Model | None
-    class_prior: Floats
-    squarem: Squarem | None = None
+# Sums for the next M-step, the last model and class prior; the posteriors are rows of the engine.
+EmState = tuple[Sums, Model | None, Floats, Squarem | None]
 
 
 def prior_of(rule: str, class_sizes: Floats) -> Floats:
@@ -239,14 +233,14 @@ def fit_confusions(
     """
 
     def step(state: EmState) -> Step[EmState]:
-        known, squarem = state.sums, state.squarem
+        known, _, _, squarem = state
         if squarem is not None:
             known, squarem = squarem.next(known)
         model = method.estimate(known.by_worker)
         prior = prior_of(method.class_prior, known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
-            EmState(sums, model, prior, squarem),
+            (sums, model, prior, squarem),
             sums.change,
             None if model.penalty is None else sums.log_likelihood - model.penalty,
             posteriors=engine.whole(POSTERIORS),
@@ -256,7 +250,7 @@ def fit_confusions(
     sums = engine.sweep(first_posteriors(start, method.class_prior))
     warm = start is not None and start.confusions is not None
     prior = prior_of(method.class_prior, sums.class_sizes)
-    first = EmState(sums, None, prior, Squarem() if warm else None)
+    first: EmState = (sums, None, prior, Squarem() if warm else None)
     solution = iterate(
         step,
         first,
@@ -265,11 +259,10 @@ def fit_confusions(
         max_iter=method.max_iter,
         on_iteration=on_iteration,
     )
-    end = solution.state
-    model = end.model if end.model is not None else method.estimate(end.sums.by_worker)
+    sums, model, prior, _ = solution.state
     return Fitted(
-        confusions=model.confusions,
-        class_prior=end.class_prior,
+        confusions=(model or method.estimate(sums.by_worker)).confusions,
+        class_prior=prior,
         iterations=solution.iterations,
         stopped={method.name: solution.stopped},
         objective=solution.objective,

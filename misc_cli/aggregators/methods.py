@@ -14,15 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from misc_cli.data.parameters import (
-    COUNT,
-    FEW,
-    POSITIVE,
-    WEIGHT,
-    Checked,
-    Parameter,
-    parameter,
-)
+from misc_cli.data.parameters import COUNT, FEW, POSITIVE, WEIGHT, Checked, Parameter, parameter
 from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -59,17 +60,9 @@ from misc_cli.engines.protocol import (
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A pass of the loop; the engine's rows `SLICE` are what the next one starts from.
-
-    `completion` is None before the first pass, and where the answers are not in memory.
-    """
-
-    number: int
-    completion: Completion | None = None
+# A pass of the loop: its completion, None where the answers are not in memory. The engine's rows
+# `SLICE` are what the next one starts from.
+Pass = Solution[Completion | None]
 
 
 @dataclass(frozen=True)
@@ -110,10 +103,9 @@ def run_loop(
     begun = begin(engine, aggregator, initial, stamped(on_iteration, 0))
     pure = engine.whole(POSTERIORS)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
-    end = solution.state
-    fitted = finish(engine, end, aggregator, loop, on_iteration)
+    fitted = finish(engine, solution, aggregator, loop, on_iteration)
     stopped = joined_stops(begun, {"pass": solution.stopped}, fitted.stopped)
-    return LoopResult(replace(fitted, stopped=stopped), end.number, ranks, pure)
+    return LoopResult(replace(fitted, stopped=stopped), solution.iterations, ranks, pure)
 
 
 def begin(
@@ -139,14 +131,15 @@ def passes(
     slice_mode: str = Loop.slice,
     tol: float = 0.0,
     on_iteration: OnIteration = ignore_iteration,
-) -> Iterator[Solution[Pass]]:
+) -> Iterator[Pass]:
     """Yield every pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
     hard = slice_mode == "hard"
     known: dict[str, Any] = {}  # of the votes alone
 
-    def step(before: Pass) -> Step[Pass]:
-        number = before.number + 1
-        observe, completion = stamped(on_iteration, number), None
+    numbers = count(1)
+
+    def step(_: Completion | None) -> Step[Completion | None]:
+        observe, completion = stamped(on_iteration, next(numbers)), None
         if isinstance(engine, MemoryEngine):
             tensor = LabelTensor(cast(SparseVotes, engine.votes), engine.whole(SLICE), known)
             completion = completer(tensor, observe)
@@ -158,11 +151,11 @@ def passes(
             write = partial(slice_of_table, table=table, hard=hard)
             moved = engine.sweep(WriteRows(write, (SLICE,), (SLICE,)))
         slices, extra = engine.whole(SLICE), {"flipped": moved.flipped}
-        return Step(Pass(number, completion), moved.share, posteriors=slices, extra=extra)
+        return Step(completion, moved.share, posteriors=slices, extra=extra)
 
     return iterations(
         step,
-        Pass(0),
+        None,
         stage="pass",
         tol=tol,
         max_iter=most,
@@ -178,7 +171,7 @@ def finish(
     on_iteration: OnIteration = ignore_iteration,
 ) -> Fitted:
     """Make the final aggregation."""
-    observe = stamped(on_iteration, after.number)
+    observe = stamped(on_iteration, after.iterations)
     if not isinstance(engine, MemoryEngine):
         return judge(engine, observe)
     labels = engine.labels
@@ -186,9 +179,9 @@ def finish(
         here = MemoryEngine(labels, {SLICE: engine.whole(SLICE)})
         fitted = judge(here, observe)
     else:
-        assert after.completion is not None
+        assert after.state is not None
         shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
-        completed = completed_matrix(after.completion, shape, labels.gold)
+        completed = completed_matrix(after.state, shape, labels.gold)
         here = MemoryEngine(replace(labels, votes=completed, start=None))
         found = solved(aggregator, here, observe)
         # The completed columns are not the workers: these are judged by what they really answered.

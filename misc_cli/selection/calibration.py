@@ -45,7 +45,7 @@ import scipy.sparse as sp
 from misc_cli.aggregators.confusion_kernels import shrunk_rows
 from misc_cli.data.holdout import FLOOR, SEEDS, Names, Triplets, item_keys
 from misc_cli.data.holdout import mixed as hashed
-from misc_cli.data.posteriors import clamp, normalise_scores
+from misc_cli.data.posteriors import normalise_scores
 from misc_cli.data.types import Codes, Floats
 
 TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
@@ -96,22 +96,13 @@ class Calibration:
     evidence: bool = False
     own: float = 1.0
 
-    def soften(
-        self,
-        posteriors: Floats,
-        shares: Floats | None,
-        gold: Codes | None,
-        pooled: Floats | None = None,
-    ) -> Floats:
+    def soften(self, posteriors: Floats, shares: Floats | None, pooled: Floats | None) -> Floats:
         """Calibrate the posteriors of some items, given their vote shares (None: no weight)."""
         softened = temper(posteriors if pooled is None else pooled, self.temperature)
         if shares is not None:
             softened = mixed(softened, shares, self.votes)
         alone = temper(posteriors, self.own) if self.own > 1.0 else posteriors
-        written = mixed(alone, softened, self.weight)
-        if gold is not None:
-            clamp(written, gold)
-        return written
+        return mixed(alone, softened, self.weight)
 
 
 def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
@@ -246,7 +237,7 @@ def calibration_of_known(
         away = (np.log(temperature) - usual[0]) / GOLD_PRIOR_WIDTH
         for votes in GOLD_VOTE_WEIGHTS:
             asked = Calibration(float(temperature), float(votes))
-            written = asked.soften(known, shares, None, pooled)
+            written = asked.soften(known, shares, pooled)
             score = float(np.log(np.maximum(written[right], GOLD_FLOOR)).sum())
             score -= 0.5 * (away**2 + ((votes - usual[1]) / VOTES_PRIOR_WIDTH) ** 2)
             if score > most:

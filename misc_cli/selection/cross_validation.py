@@ -17,14 +17,7 @@ import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, expected_counts, shrunk_rows
 from misc_cli.aggregators.methods import DawidSkene
-from misc_cli.data.holdout import (
-    FLOOR,
-    Triplets,
-    fold_draws,
-    fold_plan,
-    folds,
-    log_score,
-)
+from misc_cli.data.holdout import FLOOR, Triplets, fold_draws, fold_plan, folds, log_score
 from misc_cli.data.posteriors import harden
 from misc_cli.data.types import (
     Codes,
@@ -48,14 +41,7 @@ from misc_cli.engines.protocol import (
     copy_rows,
     count_known,
 )
-from misc_cli.engines.views import (
-    TrainingView,
-    View,
-    gathered_votes,
-    hide,
-    revealed,
-    without_gold,
-)
+from misc_cli.engines.views import TrainingView, View, gathered_votes, hide, revealed, without_gold
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import one_label_workers, said_by_workers
 from misc_cli.selection import worker_pool
@@ -72,14 +58,7 @@ from misc_cli.selection.calibration import (
     surface,
     tempered_forecasts,
 )
-from misc_cli.selection.candidates import (
-    SIGNIFICANT,
-    Method,
-    Score,
-    Trial,
-    fit,
-    lead,
-)
+from misc_cli.selection.candidates import SIGNIFICANT, Method, Score, Trial, fit, lead
 from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.worker_pool import NEVER, check, run_all
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from misc_cli.engines.protocol import (
     Engine,
     Fitted,
     RowArrays,
+    WriteRows,
 )
 from misc_cli.engines.views import behind
 from misc_cli.selection.calibration import (
@@ -33,9 +35,6 @@ from misc_cli.selection.calibration import (
     voted,
 )
 from misc_cli.selection.candidates import Method, Trial
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,43 +67,34 @@ class FitResult(Fitted):
         return np.asarray(self.engine.whole(POSTERIORS))
 
 
-@dataclass(frozen=True)
-class Combine:
-    """Makes the posteriors that are written from the rows of members: their weighted mean.
+def combined(
+    block: Block,
+    rows: RowArrays,
+    members: Sequence[str],
+    shares: Sequence[float],
+    by_votes: bool,
+    softer: Calibration | None = None,
+    model: tuple[Floats, Floats] | None = None,
+) -> tuple[RowArrays, int]:
+    """Make the posteriors that are written from the rows of members; see `combine`.
 
-    by_votes     the votes decide, and the mean breaks their ties
-    calibration  softens them; `model` (confusions, class sizes) tells what the given answers say
-                 where the calibration rests on them
+    `model` (confusions, class sizes) tells what the given answers say where the calibration rests
+    on them.
     """
-
-    members: tuple[str, ...]
-    shares: tuple[float, ...]
-    by_votes: bool = False
-    calibration: Calibration | None = None
-    model: tuple[Floats, Floats] | None = None
-
-    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.members
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        each = [np.asarray(rows[name]) for name in self.members]
-        posteriors: Floats = np.average(each, axis=0, weights=self.shares)
-        gold, softer = rows.get(GOLD), self.calibration
-        if self.by_votes:
-            posteriors = voted(block.class_totals(), posteriors)
-            if gold is not None:
-                clamp(posteriors, gold)
-        if softer is not None:
-            votes = shares_of(block.class_totals()) if softer.votes > 0.0 else None
-            pooled = pool(each, self.shares) if len(each) > 1 else None
-            if self.model is not None:
-                pooled = evidence_of_votes(block.matrix, *self.model)
-                posteriors = mixed(posteriors, pooled, 1.0)
-            posteriors = softer.soften(posteriors, votes, gold, pooled)
-        return {POSTERIORS: posteriors}, 0
+    each = [np.asarray(rows[name]) for name in members]
+    posteriors: Floats = np.average(each, axis=0, weights=shares)
+    if by_votes:
+        posteriors = voted(block.class_totals(), posteriors)
+    if softer is not None:
+        votes = shares_of(block.class_totals()) if softer.votes > 0.0 else None
+        pooled = pool(each, shares) if len(each) > 1 else None
+        if model is not None:
+            pooled = evidence_of_votes(block.matrix, *model)
+            posteriors = mixed(posteriors, pooled, 1.0)
+        posteriors = softer.soften(posteriors, votes, pooled)
+    if GOLD in rows:
+        clamp(posteriors, rows[GOLD])
+    return {POSTERIORS: posteriors}, 0
 
 
 def combine(
@@ -115,14 +105,19 @@ def combine(
     by_votes: bool = False,
     calibration: Calibration | None = None,
 ) -> None:
-    """Write the weighted mean of members' rows, calibrated, as the engine's posteriors."""
-    names, weights = tuple(members), tuple(shares)
-    model = None
-    if calibration is not None and calibration.evidence:
-        engine.sweep(Combine(names, weights, by_votes))
-        sums = engine.sweep(ExpectedCounts())
-        model = (shrunk_rows(sums.by_worker, SHRINKAGE), sums.class_sizes)
-    engine.sweep(Combine(names, weights, by_votes, calibration, model))
+    """Write the weighted mean of members' rows as the engine's posteriors.
+
+    With `by_votes` the votes decide, and the mean breaks their ties; the calibration softens them.
+    """
+    mean = partial(combined, members=members, shares=shares, by_votes=by_votes)
+    if calibration is not None:
+        model = None
+        if calibration.evidence:
+            engine.sweep(WriteRows(mean, tuple(members), (POSTERIORS,)))
+            sums = engine.sweep(ExpectedCounts())
+            model = (shrunk_rows(sums.by_worker, SHRINKAGE), sums.class_sizes)
+        mean = partial(mean, softer=calibration, model=model)
+    engine.sweep(WriteRows(mean, tuple(members), (POSTERIORS,)))
 
 
 def mean_of(

@@ -168,10 +168,10 @@ def test_one_trajectory_gives_every_number_of_passes() -> None:
     begin(engine, method, method(labels).posteriors)
     for solution in passes(engine, completer, 3):
         for final in FINALS:
-            loop = Loop(passes=solution.state.number, final=final)
+            loop = Loop(passes=solution.iterations, final=final)
             alone, _, slices = run_loop(labels, completer, method, loop, tol=0)
             np.testing.assert_array_equal(engine.whole(SLICE), slices)
-            again = gathered(engine, finish(engine, solution.state, method, loop))
+            again = gathered(engine, finish(engine, solution, method, loop))
             np.testing.assert_array_equal(again.posteriors, alone.posteriors)
 
 

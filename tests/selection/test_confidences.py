@@ -107,12 +107,10 @@ def test_no_calibration_changes_a_label() -> None:
     posteriors[:50] = np.eye(4)[random.integers(4, size=50)]
     for weight in (0.0, 0.3, 1.0):
         for temperature, votes in ((1.0, 0.0), (5.0, 0.2), (0.5, 0.9)):
-            written = Calibration(temperature, votes, weight).soften(
-                posteriors, shares, None, pooled
-            )
+            written = Calibration(temperature, votes, weight).soften(posteriors, shares, pooled)
             assert np.allclose(written.sum(axis=1), 1.0)
             assert (decide(written).label == decide(posteriors).label).all()
-    assert Calibration(9.0, 0.2, 0.0).soften(posteriors, shares, None, pooled) == pytest.approx(
+    assert Calibration(9.0, 0.2, 0.0).soften(posteriors, shares, pooled) == pytest.approx(
         posteriors
     )
 
