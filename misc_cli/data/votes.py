@@ -158,6 +158,13 @@ class DenseVotes(Votes):
             shape=(len(codes), self.n_workers * self.n_classes),
         )
 
+    def class_totals(self, rows: slice) -> Floats:
+        codes = self.label_matrix[rows]
+        totals = np.empty((len(codes), self.n_classes))
+        for code in range(self.n_classes):
+            totals[:, code] = np.count_nonzero(codes == code, axis=1)
+        return totals
+
 
 @dataclass(frozen=True)
 class LabelTensor:

@@ -72,7 +72,8 @@ class LocalEngine:
             one, rows = task
             views = {name: array[rows] for name, array in before.items()}
             items = None if names is None else names.slice(rows.start, rows.stop - rows.start)
-            new, sums = one(Block(items, votes.block(rows), votes.n_classes), views)
+            makes = partial(votes.block, rows), partial(votes.class_totals, rows)
+            new, sums = one(Block(items, votes.n_classes, *makes), views)
             for name, values in new.items():
                 with _allocating:  # for the first block that has such rows
                     if name not in into:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import iadd
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -78,16 +78,23 @@ class Block:
     """The votes on a block of items.
 
     items   their names, (n_block_items,); some engines of tests have none
-    matrix  the votes, CSR (n_block_items, n_workers * n_classes)
+    votes   returns `matrix`, which is made when it is asked for
+    totals  returns the votes of each class, where there is a quicker way than by the matrix
     """
 
     items: Names
-    matrix: sp.csr_array
     n_classes: int
+    votes: Callable[[], sp.csr_array]
+    totals: Callable[[], Floats] | None = None
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Return the votes, CSR (n_block_items, n_workers * n_classes)."""
+        return self.votes()
 
     def class_totals(self) -> Floats:
         """Count the votes of each class on these items, (n_block_items, n_classes)."""
-        return totals_by_class(self.matrix, self.n_classes)
+        return self.totals() if self.totals else totals_by_class(self.matrix, self.n_classes)
 
 
 class Kernel(Protocol[SumsOut]):

@@ -8,7 +8,7 @@ the size of all items.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, cast
 
@@ -190,9 +190,14 @@ class TrainingView(View):
         self.draw = draw
 
 
+def block_without(block: Block, hidden: Positions) -> Block:
+    """Return the block without the votes at these (sorted) positions."""
+    return Block(block.items, block.n_classes, partial(without, block.matrix, hidden))
+
+
 def _without_drawn(block: Block, rows: RowArrays, draw: Draw) -> tuple[Block, RowArrays]:
     hidden = _hidden(block, draw, rows[DRAWN])
-    return replace(block, matrix=without(block.matrix, hidden)), rows
+    return block_without(block, hidden), rows
 
 
 def without_gold(block: Block, rows: RowArrays) -> tuple[Block, RowArrays]:

@@ -43,7 +43,7 @@ from misc_cli.data.types import Codes, Floats, Names
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import AnswerEngine, Block, Engine, RowArrays, SumOver
-from misc_cli.engines.views import View
+from misc_cli.engines.views import View, block_without
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
 
@@ -322,8 +322,7 @@ def _count_superfluous(block: Block, _: RowArrays, **known: Any) -> int:
 
 def _one_of_each(block: Block, rows: RowArrays, **known: Any) -> tuple[Block, RowArrays]:
     """Hide all answers but one per item of every group: the mask of a `View`."""
-    superfluous = _superfluous(block.matrix, **known)
-    return replace(block, matrix=without(block.matrix, superfluous)), rows
+    return block_without(block, _superfluous(block.matrix, **known)), rows
 
 
 def _warn(workers: Names, group: Keys, answers: Keys) -> None:
