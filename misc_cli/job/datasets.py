@@ -34,10 +34,8 @@ class DatasetFiles:
         """Return the answers, encoded, with their truth; warn of what aggregate warns of."""
         table = read_answer_columns(list(self.answers), reading)
         if table.anonymous:
-            raise InputError(
-                f"{table.files[0].name}: nobody says who answered; misc aggregate takes a plain "
-                "majority vote of this, nothing more can be had"
-            )
+            name = table.files[0].name
+            raise InputError(f"{name}: nobody says who answered; a majority vote is all there is")
         engine = memory_engine(table.answers, rules)
         if self.truth is None:
             return Dataset(self.name, engine)
@@ -71,10 +69,8 @@ def find_datasets(
             parts = Path(one.answers[0]).resolve().with_suffix("").parts
             found[at] = replace(one, name="/".join(parts[-3:]))
     if truth is not None and len(found) > 1:
-        raise ConfigError(
-            f"--truth is for one dataset, and there are {len(found)}; give each a folder with "
-            "answers.csv and truth.csv, or say --as-one"
-        )
+        told = f"--truth is for one dataset, and there are {len(found)}"
+        raise ConfigError(f"{told}; give each a folder with truth.csv, or say --as-one")
     return found if truth is None else [replace(found[0], truth=truth)]
 
 

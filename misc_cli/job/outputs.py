@@ -20,9 +20,9 @@ from misc_cli.writers.output_paths import (
     check_new_folder,
     check_suffix,
     check_writable,
-    is_special,
     os_errors_name,
     output_file,
+    special,
 )
 from misc_cli.writers.output_set import (
     METRICS,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
     from misc_cli.quality.evaluation import Changes
     from misc_cli.report.frames import Report
-    from misc_cli.run.fail_if import Gate
     from misc_cli.run.result import RunResult
     from misc_cli.state.session import StateSession
 
@@ -94,7 +93,7 @@ class OutputSet:
         self.places: dict[str, Path] = {}
         labels = None if in_parts else output_file(request.output)
         if labels is not None:
-            self.places = {"labels": labels, **({} if is_special(labels) else beside(labels))}
+            self.places = {"labels": labels, **(beside(labels) if special(labels) is None else {})}
         for name in OUTPUTS[1:]:
             if (given := getattr(request, name)) is None:
                 continue
@@ -120,18 +119,6 @@ class OutputSet:
         if self.folder is not None:
             check_new_folder(self.folder)
 
-    def compares(self, gates: Sequence[Gate]) -> bool:
-        """Tell whether the outputs are compared with those that they replace."""
-        from misc_cli.run.fail_if import CHANGES
-
-        flags = [f"--fail-if {gate.text}" for gate in gates if gate.metric in CHANGES]
-        flags += ["--changes"] if self.request.changes is not None else []
-        if flags and "labels" not in self.places:
-            raise ConfigError(
-                f"{flags[0]} compares with the labels that -o replaces; name a file with -o"
-            )
-        return bool(flags)
-
     def assign(self, runs: Sequence[QuestionRun]) -> None:
         """Give each question its outputs; two that would share a file are refused."""
         taken: dict[Path, str] = {}
@@ -154,9 +141,8 @@ class OutputSet:
         kept = None if given in (None, "no") else Path(str(given))
         self.rejection = "nothing is written"
         if labels is not None:
-            there = f"{labels} is as it was" if labels.exists() else f"there is no {labels} yet"
-            self.rejection = there
-            if given is None and not is_special(labels):
+            self.rejection = f"{labels} is as it was" if labels.exists() else f"no {labels} yet"
+            if given is None and special(labels) is None:
                 stem = Path(labels.name.removesuffix(".gz")).stem
                 kept = labels.with_name(f"{stem}{REJECTED}")
         if kept is not None:

@@ -128,14 +128,18 @@ def performed(
     """
     methods, each = checked(request), request.each_question
     gates: list[Gate] = []
+    compares = request.changes is not None
     if request.fail_if:
-        from misc_cli.run.fail_if import parse_gate
+        from misc_cli.run.fail_if import CHANGES, parse_gate
 
         gates = [parse_gate(text) for text in request.fail_if]
+        compares |= any(gate.metric in CHANGES for gate in gates)
         if request.truth is None and any(gate.metric == "error" for gate in gates):
             raise ConfigError("--fail-if error needs --truth: there is no error to judge without")
     outputs = OutputSet(request)
-    compares = outputs.compares(gates) if gates or request.changes else False
+    if compares and "labels" not in outputs.places:
+        flag = "--changes" if request.changes is not None else "--fail-if"
+        raise ConfigError(f"{flag} compares with the labels that -o replaces; name a file with -o")
     watch = Stopwatch(began or time.monotonic(), observer.on_stage)
     with ExitStack() as stack:
         session = None
@@ -222,8 +226,8 @@ def fit(
     if read is not None and read.anonymous:
         if settings.aggregator not in (AUTO, "mv"):
             raise ConfigError(
-                f"--aggregator {settings.aggregator} needs to know who answered, and nobody "
-                "says; use mv, or name the workers with --worker-col"
+                f"--aggregator {settings.aggregator} needs to know who answered; use mv, or name "
+                "the workers with --worker-col"
             )
         text = "nobody says who answered, so this is a plain majority vote"
         warnings.warn(text, MiscWarning, stacklevel=2)
@@ -310,12 +314,11 @@ def _on_engine(
         for told in doubts(first):
             warnings.warn(f"{first.name}: {told}", MiscWarning, stacklevel=2)
     settings = request.settings
-    shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
     rules = EncodingRules(
         settings.duplicates or DUPLICATES[0],
         settings.class_order,
         known["gold"].labels if "gold" in known else None,
-        shown if rest <= 0 else f"{shown} and {rest:,} more",
+        ", ".join(request.sources[:3]),
     )
     opening: Any
     if request.engine == "disk":

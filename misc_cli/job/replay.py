@@ -13,7 +13,7 @@ from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import performed
 from misc_cli.run.request import AggregateRequest
-from misc_cli.run.run_record import questions_of, read_record, request_of
+from misc_cli.run.run_record import inputs_of, questions_of, read_record, request_of
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import Observer
@@ -78,10 +78,10 @@ def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bo
             request = replace(recorded.request, output=str(folder / name))
             runs = stack.enter_context(performed(request, observer)).runs
             for run, then in zip(runs, questions_of(content), strict=True):
-                read = {file["name"]: file["sha256"] for file in _files(run.record())}
+                read = {file["name"]: file["sha256"] for file in inputs_of(run.record())}
                 wrong += [
                     f"{one['name']} has changed"
-                    for one in _files(then)
+                    for one in inputs_of(then)
                     if read.get(one["name"]) != one["sha256"]
                 ]
             labels = [run.places["labels"].read_bytes() for run in runs]
@@ -89,7 +89,3 @@ def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bo
         raise InputError(f"{recorded.path} cannot be repeated: {'; '.join(dict.fromkeys(wrong))}")
     found = sorted(hashlib.sha256(data).hexdigest() for data in labels)
     return labels, found == sorted(asked) if asked else None
-
-
-def _files(record: Mapping[str, Any]) -> list[Any]:
-    return [*record["inputs"], *record["known"].values()]

@@ -102,12 +102,11 @@ def parse_gate(text: str) -> Gate:
         number = float(value)
     if metric in YES_OR_NO:
         wanted, number = "true or false", _TRUE_FALSE.get(value, math.nan)
+    wrong = f"{metric} is compared with {wanted}"
     if metric not in METRICS:
         wrong = f"no metric {metric!r}; there are {', '.join(METRICS)}"
     elif percent and metric not in PERCENTAGES:
-        wrong = f"only {', '.join(PERCENTAGES)} are in %; {metric} is compared with {wanted}"
-    elif not math.isfinite(number):
-        wrong = f"{metric} is compared with {wanted}"
-    else:
+        wrong += f"; only {', '.join(PERCENTAGES)} are in %"
+    elif math.isfinite(number):
         return Gate(text, metric, symbol, number)
     raise ConfigError(f"--fail-if {text!r}: {wrong}")

@@ -83,12 +83,9 @@ class AggregateRequest:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        own = ["time_budget"] if self.settings.time_budget is not None else []
-        given = [
-            [one.name for one in fields(record) if getattr(record, one.name)]
-            for record in (self.reading, self)
-        ]
-        check_flags(self.engine, given[0], [*given[1], *own])
+        reading = [one.name for one in fields(self.reading) if getattr(self.reading, one.name)]
+        others = [one.name for one in fields(self) if getattr(self, one.name)]
+        check_flags(self.engine, reading, others)
         if self.each_question and self.state is not None:
             raise ConfigError(
                 "--state is for one question; pick it with --question, one run for each"
@@ -105,8 +102,8 @@ class AggregateRequest:
     @property
     def known_files(self) -> dict[str, str]:
         """Return the files of known labels, by role: gold, truth."""
-        named = {"gold": self.gold, "truth": self.truth}
-        return {role: file for role, file in named.items() if file not in (None, AUTO)}
+        named = {"gold": None if self.gold == AUTO else self.gold, "truth": self.truth}
+        return {role: file for role, file in named.items() if file is not None}
 
     @property
     def files(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from misc_cli.data.types import (
     ignore_iteration,
 )
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, TRUTH, Block, Columns, RowArrays
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, Block, Columns, RowArrays, WriteRows
 from misc_cli.engines.views import gathered_engine
 from misc_cli.quality.figures import Figure
 from misc_cli.run.settings import BASELINE, Methods
@@ -158,14 +158,9 @@ LEAST_GAIN = 5e-7
 TOTALS = "class totals"
 
 
-class CountVotes:
-    """Counts the answers of items, for `LabelColumns` with details."""
-
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = (TOTALS,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {TOTALS: block.class_totals()}, 0
+def count_votes(block: Block, _: RowArrays) -> tuple[RowArrays, int]:
+    """Count the answers of items by class, for `LabelColumns` with details."""
+    return {TOTALS: block.class_totals()}, 0
 
 
 @dataclass(frozen=True)
@@ -214,7 +209,7 @@ def label_maker(
 ) -> LabelColumns:
     """Return what makes label columns of the engine's rows; count votes there if need be."""
     if item_details:
-        fit.engine.sweep(CountVotes())
+        fit.engine.sweep(WriteRows(count_votes, (), (TOTALS,)))
     return LabelColumns(fit.engine.vocabulary.classes, probabilities, item_details)
 
 

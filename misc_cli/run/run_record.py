@@ -111,6 +111,7 @@ def _rebuilt(kind: str, entry: Mapping[str, Any]) -> Any:
 
 # Of run.json: raised when something that a script may read changes its meaning or its place.
 SCHEMA = 2
+TABLES = ("labels", "workers")  # that a report reads
 LAST = DUPLICATES[0]
 # Figures that every run has.
 ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
@@ -200,14 +201,16 @@ def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(record.get("questions", [record]))
 
 
+def inputs_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a question's record says of each file that was read: name and SHA-256."""
+    return [*record["inputs"], *record["known"].values()]
+
+
 def files_read(record: Mapping[str, Any]) -> list[str]:
     """Return the names of the files that a report of this run reads."""
-    names = []
-    for one in questions_of(record):
-        outputs = one["outputs"]
-        names += [file["name"] for file in [*one["inputs"], *one["known"].values()]]
-        names += [outputs[name] for name in ("labels", "workers") if name in outputs]
-    return names
+    names = [file["name"] for one in questions_of(record) for file in inputs_of(one)]
+    written = [one["outputs"].get(name) for one in questions_of(record) for name in TABLES]
+    return [*names, *filter(None, written)]
 
 
 def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:

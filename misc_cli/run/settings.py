@@ -130,15 +130,8 @@ def with_methods(
             raise ConfigError(f"{method!r:.60} is no {kind}; give a name or a method")
     if loop is not None:
         options |= registry.changed(loop)
-    aggregator_name = names["aggregator"] or AUTO
-    named = replace(
-        settings,
-        aggregator=aggregator_name,
-        completer=names["completer"],
-        options=options,
-        seed=seed,
-    )
-    return named, own
+    named = replace(settings, completer=names["completer"], options=options, seed=seed)
+    return replace(named, aggregator=names["aggregator"] or AUTO), own
 
 
 def build(settings: Settings, own: Aggregator | None = None) -> Methods:
@@ -218,6 +211,5 @@ def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str
         f"{kind} {names[kind]} takes {', '.join(map(flag, own)) or 'no options'}"
         for kind, own in fields.items()
     )
-    wanting = "completer" not in fields and name not in AGGREGATOR_ONLY
-    hint = " (and there is no --completer)" if wanting else ""
+    hint = "" if "completer" in fields else " (there is no --completer)"
     raise ConfigError(f"{flag(name)} does not apply here{hint}: {listing}")

@@ -42,7 +42,6 @@ from misc_cli.version import __version__
 from misc_cli.writers.output_paths import locked
 from misc_cli.writers.output_set import WHOLE, verify
 
-NEVER = "never"
 RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
 SETTLED = (0.95, 3.0)
 # A choice is made anew when it rests on a quarter of today's answers, when half of them are by
@@ -153,7 +152,7 @@ class StateSession:
         self.night = 1 if self.saved is None else int(self.saved.about["night"]) + 1
         known = {} if self.saved is None else self.saved.about["contract"]
         self.contract = Contract(known, request.accept)
-        self.rechoose = None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE)
+        self.rechoose = None if request.rechoose == "never" else float(request.rechoose or RECHOOSE)
         self.settled = (request.settled or SETTLED) if request.keep_settled else None
         self.why, self.n_kept_labels = "", 0
         self._labels: Labels | None = None

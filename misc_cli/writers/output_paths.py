@@ -39,22 +39,20 @@ appended: list[Path] = []  # files that it adds to: the log
 _held: dict[Path, Path] = {}  # each output that this process has locked → the first of its set
 
 
-def stream_number(path: Path) -> int | None:
-    """Return the descriptor that a path such as /dev/fd/3 names, else None."""
-    found = re.fullmatch(r"(?:/dev|/proc/self)/fd/(\d+)", str(path))
-    return int(found[1]) if found else _STREAMS.get(str(path))
+def special(path: Path) -> int | None:
+    """Return the descriptor that a path such as /dev/fd/3 names, -1 for another device or pipe.
 
-
-def is_special(path: Path) -> bool:
-    """Tell whether a path is a stream, a device or a pipe."""
+    None is a regular file, a folder, or nothing yet.
+    """
+    if found := re.fullmatch(r"(?:/dev|/proc/self)/fd/(\d+)", str(path)):
+        return int(found[1])
     odd = path.exists() and not path.is_file() and not path.is_dir()
-    return odd or stream_number(path) is not None
+    return _STREAMS.get(str(path), -1 if odd else None)
 
 
-def open_special(path: Path) -> BinaryIO:
+def open_special(path: Path, number: int) -> BinaryIO:
     """Open a stream, a device or a pipe; a pipe without a reader waits for one."""
-    number = stream_number(path)
-    return path.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
+    return path.open("wb") if number < 0 else os.fdopen(os.dup(number), "wb")
 
 
 def output_file(given: str | None, *known: str) -> Path | None:
@@ -64,7 +62,7 @@ def output_file(given: str | None, *known: str) -> Path | None:
     """
     if given is not None and given != "-":
         check_suffix(Path(given), known or TABLES)
-        if stream_number(Path(given)) != STDOUT:
+        if special(Path(given)) != STDOUT:
             return Path(given)
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
@@ -77,7 +75,7 @@ def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
     if name in ("", ".."):
         raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
     stem = name.removesuffix(".gz") if ".csv.gz" in known else name
-    if Path(stem).suffix and not name.endswith(tuple(known)) and not is_special(path):
+    if Path(stem).suffix and not name.endswith(tuple(known)) and special(path) is None:
         raise ConfigError(
             f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
         )
@@ -99,18 +97,19 @@ def check_writable(
         if is_input(STDOUT):
             raise ConfigError("stdout goes to a file that is an input; send it to another")
     for path in chosen:
-        final, number = os.path.realpath(path), stream_number(path)
-        refuse_input(path, number)
+        final, number = os.path.realpath(path), special(path)
+        stream = number if number is not None and number >= 0 else None
+        refuse_input(path, stream)
         with os_errors_name(path):
-            if number is not None:
-                access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
-                if number == STDIN or access == os.O_RDONLY:
+            if stream is not None:
+                access = fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE
+                if stream == STDIN or access == os.O_RDONLY:
                     raise ConfigError(f"{path}: this stream is not open for writing")
-                final = f"/dev/fd/{number}"
+                final = f"/dev/fd/{stream}"
             elif path.is_dir() or path.is_block_device():
                 raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
             try:
-                os.stat(path if number is None else number)
+                os.stat(path if stream is None else stream)
             except FileNotFoundError:
                 if not os.path.exists(os.path.dirname(final)):
                     told = f"{path}: no such folder; make it: mkdir -p {path.parent}"
@@ -118,7 +117,7 @@ def check_writable(
         if final in seen:
             raise ConfigError(f"{path}: two outputs would go to this file or stream; name another")
         seen.add(final)
-    hold([path for path in chosen if not is_special(path)])
+    hold([path for path in chosen if special(path) is None])
 
 
 def check_new_folder(path: Path) -> None:

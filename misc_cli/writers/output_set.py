@@ -23,11 +23,11 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.run_record import json_bytes
 from misc_cli.writers.output_paths import (
     hold,
-    is_special,
     locked,
     open_special,
     os_errors_name,
     refuse_input,
+    special,
     temporary_names,
 )
 from misc_cli.writers.tables import write_pieces
@@ -54,23 +54,24 @@ def write_all(
     staged: list[Staged] = []
     waiting = None if folder is None else folder.waiting
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    files = [path for path in outputs if not is_special(path)]
+    streams = {path: number for path in outputs if (number := special(path)) is not None}
+    files = [path for path in outputs if path not in streams]
     let_go = hold([path for path in files if waiting not in path.parents])
     try:
-        for path in [*files, *(path for path in outputs if path not in files)]:
+        for path in [*files, *streams]:
             with os_errors_name(path):
-                if path in files:
+                if path not in streams:
                     staged.append(Staged(path))
                     stream: BinaryIO = os.fdopen(os.open(staged[-1].waiting, flags, 0o666), "w+b")
                 else:
-                    stream = open_special(path)
+                    stream = open_special(path, streams[path])
                 with stream:
                     output = outputs[path]
                     if isinstance(output, bytes):
                         stream.write(output)
                     else:
                         output(stream)
-                    digest = flush_and_sync(stream, staged[-1].final) if path in files else ""
+                    digest = "" if path in streams else flush_and_sync(stream, staged[-1].final)
             if digests is not None and digest:
                 digests[path] = digest
         if stdout is not None:

@@ -83,9 +83,9 @@ def test_what_cannot_be_compared_is_said_before_the_work(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_earlier_file_that_is_no_table_of_labels_is_an_error_before_the_work(
+def test_an_earlier_file_that_is_no_table_of_labels_is_an_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "labels.csv").write_text("item,label,confidence\na,x,much\n")
     assert aggregate(ANSWERS, tmp_path, "--changes", str(tmp_path / "changes.csv")) == 2
-    assert "not a number" in capfd.readouterr().err
+    assert "no number between 0 and 1" in capfd.readouterr().err

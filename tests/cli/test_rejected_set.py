@@ -82,7 +82,7 @@ def test_where_a_rejected_set_is_kept(engine: str, capfd: pytest.CaptureFixture[
     words = [*WORDS, "--engine", engine, "--metrics", "m.prom", *POOR]
     assert run([*words, "--keep-rejected", "no"]) == 3
     assert set(everything()) == {"answers.csv", "m.prom"}  # a collector hears of every run
-    assert "there is no labels.csv yet" in capfd.readouterr().err
+    assert "no labels.csv yet" in capfd.readouterr().err
     assert run([*words, "--keep-rejected", "deep/down"]) == 3
     assert Path("deep/down/labels.csv").exists()
     assert run([*words[:4], "--engine", engine, *POOR]) == 3  # labels would go to stdout
