@@ -132,7 +132,13 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         is_pair = False  # only what comes again are answers of nobody
     if "worker" in missing and (is_nobody or is_pair):
         missing.remove("worker")
-    _refuse_missing(profile, found, missing, is_sniffed=not declared and options.header is None)
+    if missing:
+        hint = " (none if nobody knows who answered)" if missing == ["worker"] else ""
+        if missing == ["worker"] and is_once:
+            hint = f"; {items[0]!r} names each row once, and one answer is nothing to vote on"
+        elif document.table.header and not declared and options.header is None:
+            hint += ", or say --no-header if the first row is data"
+        raise missing_columns(document.name, names, missing, hint)
     for role in ("worker", "item"):
         if role not in declared and len(found[role]) > 1:
             raise rivals(document.name, role, found[role])
@@ -144,26 +150,6 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
             "set --worker-col, --item-col and --label-col"
         )
     return Layout("long", *(tuple(found[role]) for role in ("worker", "item", "label")))
-
-
-def _refuse_missing(
-    profile: Profile, found: Found, missing: Sequence[str], *, is_sniffed: bool
-) -> None:
-    """Refuse a table without one of the columns; one row per item is nothing to vote on."""
-    document, items = profile.document, found["item"]
-    is_one = len(items) == 1 and items[0] in profile.names and profile.is_unique(items[0])
-    if "worker" in missing and is_one and profile.n_rows >= 2 * CHANCE:
-        raise Refusal(
-            f"{document.name}: no worker column, and {items[0]!r} names each row once: one answer "
-            "to an item is nothing to vote on; if some column is the worker's, name it with "
-            "--worker-col",
-            is_open=True,
-        )
-    if missing:
-        hint = " (none if nobody knows who answered)" if list(missing) == ["worker"] else ""
-        if document.table.header and is_sniffed:
-            hint += ", or say --no-header if the first row is data"
-        raise missing_columns(document.name, document.names, missing, hint)
 
 
 def _one_of_same(profile: Profile, names: list[str]) -> list[str]:

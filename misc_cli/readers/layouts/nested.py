@@ -41,7 +41,8 @@ vote predictions outputs annotatorlabels workerlabels oldlabels rawlabels alllab
 """)
 OUTER, INNER = "outer key", "inner key"
 
-Answers = list[list[Record]]  # of each object: its answers' own fields
+# The fields that hold answers, of each object its answers' own fields, why, whether nobody's.
+_Found = tuple[Sequence[str], list[list[Record]], str, bool]
 
 
 @dataclass(frozen=True)
@@ -58,50 +59,39 @@ class Exploded:
     nested: bool = True
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A place of answers: the fields that hold them, the answers of each object, and why."""
-
-    fields: Sequence[str]
-    answers: Answers
-    why: str
-    anonymous: bool = False
-
-
 def explode(document: Document, label_col: str | None = None) -> Exploded | None:
     """Return the answers within each object; None if every object is one answer already."""
     outer = document.records or []
-    records, origin = _first_level(unwrapped(outer))
+    records = _first_level(unwrapped(outer))
     if label_col is not None and label_col in _fields(records, _is_values):
         found: _Found | None = _anonymous(records, label_col)
     else:
         attempts = (_objects, _parallel, _keyed, _votes)
         found = next(filter(None, (find(document.name, records) for find in attempts)), None)
     if found is not None:
-        return _spread(document, records, origin, found)
-    if records is outer or origin is not None:
+        return _spread(document, records, found)
+    if records is outer:
         return None
     return Exploded(_document(document, records), "a list within an object", nested=False)
 
 
-def _spread(
-    document: Document, records: Sequence[Record], origin: Sequence[int] | None, found: _Found
-) -> Exploded:
+def _spread(document: Document, records: Sequence[Record], found: _Found) -> Exploded:
     """Return one record for each answer; lines are counted in the records that they came from."""
+    fields, answers, why, anonymous = found
     flat_records, rows = [], []
-    names = [key for key in _keys(records[:LOOKED_AT]) if key not in found.fields]
+    names = [key for key in _keys(records[:LOOKED_AT]) if key not in fields]
     items = [names[at] for at in find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]]
     is_named = any(len({text(r.get(n)) for r in records}) == len(records) for n in items)
-    for row, (record, answers) in enumerate(zip(records, found.answers, strict=True)):
-        outer = {key: value for key, value in record.items() if key not in found.fields}
-        if found.anonymous and not is_named:
+    for row, (record, own) in enumerate(zip(records, answers, strict=True)):
+        outer = {key: value for key, value in record.items() if key not in fields}
+        if anonymous and not is_named:
             outer = {"item_id": str(row + 1)}  # whatever it is, the votes are about it
-        for answer in answers:
+        for answer in own:
             renamed = _names_beside(tuple(outer), tuple(answer))
             task = {renamed.get(key, key): value for key, value in outer.items()}
             flat_records.append({**task, **answer})
-            rows.append(row if origin is None else origin[row])
-    return Exploded(_document(document, flat_records, rows), found.why, found.anonymous)
+            rows.append(row)
+    return Exploded(_document(document, flat_records, rows), why, anonymous)
 
 
 @lru_cache(maxsize=256)
@@ -130,7 +120,7 @@ def _document(outer: Document, records: list[Record], rows: list[int] | None = N
     return Document(outer.name, outer.format, lambda: table, records)
 
 
-def _first_level(records: list[Record]) -> tuple[list[Record], list[int] | None]:
+def _first_level(records: list[Record]) -> list[Record]:
     """Return objects within a list as records, where lists of answers are within those.
 
     {"article": …, "sentences": [{"sentence": …, "responses": [{"worker_id": …}, …]}, …]}: an item
@@ -142,13 +132,12 @@ def _first_level(records: list[Record]) -> tuple[list[Record], list[int] | None]
         lists = _fields(within, is_objects)
         keys = {key for one in within for inner in lists for o in one.get(inner) or [] for key in o}
         if len(lists) == 1 and find_roles(sorted(keys), _WORKER)["worker"]:
-            found = [
-                (row, {"item_id": f"{row + 1}.{at + 1}", **one})
+            return [
+                {"item_id": f"{row + 1}.{at + 1}", **one}
                 for row, record in enumerate(records)
                 for at, one in enumerate(objects(record.get(field)))
             ]
-            return [one for _, one in found], [row for row, _ in found]
-    return records, None
+    return records
 
 
 def unwrapped_document(document: Document) -> Document:
@@ -182,7 +171,7 @@ def explode_cells(document: Document, label_col: str | None = None) -> Exploded 
             record[name] = [text(one).strip() for one in inner] if is_list else [cell]
     find = _parallel if workers else _votes
     found = _anonymous(records, label_col) if label_col else find(document.name, records)
-    return None if found is None else _spread(document, records, None, found)
+    return None if found is None else _spread(document, records, found)
 
 
 def _separator(cells: Sequence[str]) -> str | None:
@@ -228,7 +217,7 @@ def _objects(name: str, records: Sequence[Record]) -> _Found | None:
             "keep one of them, or export a flat table"
         )
     why = f"a list of objects, {''.join(found)!r}, one for each answer"
-    return _Found(found, [objects(r.get(found[0])) for r in records], why) if found else None
+    return (found, [objects(r.get(found[0])) for r in records], why, False) if found else None
 
 
 def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
@@ -252,7 +241,7 @@ def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
             )
     lists = [zip(*(record.get(other) or [] for other in roles), strict=True) for record in records]
     answers = [[dict(zip(roles.values(), one, strict=True)) for one in own] for own in lists]
-    return _Found(list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}")
+    return list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}", False
 
 
 def _keyed(name: str, records: Sequence[Record]) -> _Found | None:
@@ -274,7 +263,7 @@ def _keyed(name: str, records: Sequence[Record]) -> _Found | None:
                 ]
                 for record in records
             ]
-            return _Found([field], answers, f"a worker for each key of {field!r}")
+            return [field], answers, f"a worker for each key of {field!r}", False
     return None
 
 
@@ -319,7 +308,7 @@ def _anonymous(records: Sequence[Record], field: str) -> _Found:
         [{"worker": f"answer {at}", "label": said} for at, said in enumerate(own, start=1)]
         for own in (record.get(field) or [] for record in records)
     ]
-    return _Found([field], answers, f"a list of votes, {field!r}, without names", anonymous=True)
+    return [field], answers, f"a list of votes, {field!r}, without names", True
 
 
 def has_lists(records: Sequence[Record]) -> bool:

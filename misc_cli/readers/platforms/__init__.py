@@ -38,8 +38,7 @@ READERS = {
     ),
     "argilla": (
         "annotation_tools.ARGILLA",
-        "*.responses.users; fields responses={}; fields responses={values}; "
-        "*={user_id,value,status}",
+        "*.responses.users; fields responses={}; *={user_id,value,status}",
     ),
     "labelbox": ("annotation_tools.LABELBOX", "data_row={} projects={}"),
     "sagemaker": (

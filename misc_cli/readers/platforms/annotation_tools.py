@@ -31,7 +31,6 @@ from misc_cli.readers.platforms.export import (
     first_of,
     objects_in,
     questions_within,
-    rows_as_records,
     with_columns,
 )
 from misc_cli.readers.reading import Reading, from_columns
@@ -200,7 +199,7 @@ def _argilla(record: Record, _: Document) -> Found:
 
 
 def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield question, user, value and status of each response: flat, by user, or by question."""
+    """Yield question, user, value and status of each response: flat, or by question."""
     flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
     if flat and isinstance(record.get("id"), list):
         raise Damaged("a list for each column, as to_dict() writes; export a record for each item")
@@ -212,10 +211,6 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
         for value, user, state in zip(*lists, strict=True):
             yield key.removesuffix(_FLAT), user, value, state
     given = record.get("responses")
-    for response in objects(given):  # version 1: all answers of one user
-        for question, value in mapping(response.get("values")).items():
-            value = value.get("value") if isinstance(value, dict) else value
-            yield question, response.get("user_id"), value, response.get("status")
     for question, value in (given if isinstance(given, dict) else {} if flat else record).items():
         for one in objects(value):
             if {"user_id", "value", "status"} <= set(one) or isinstance(given, dict):
@@ -272,7 +267,6 @@ LABELBOX = export(
     ("label_details.created_by", "data_row", "classifications[name={}]"),
 )
 
-_SCHEME = ":::"  # between a question and a label in the name of a TSV's column
 _FREE = ("text_box", "textbox", "free_response", "bad_text")
 
 
@@ -289,25 +283,9 @@ def _potato(record: Record, _: Document) -> Found:
     yield from ["not annotated"] if found == ["empty"] else found
 
 
-def _potato_records(document: Document) -> list[Record]:
-    """Return JSON lines as they are, and rows of a TSV as JSON lines of the same answers."""
-    if document.records is not None:
-        return document.records
-    found = []
-    for row in rows_as_records(document):
-        schemes: dict[str, Record] = {}
-        for name, cell in row.items():
-            scheme, marked, label = name.partition(_SCHEME)
-            if marked:
-                schemes.setdefault(scheme, {})[label] = cell
-        found.append({"id": row[document.names[0]], **row, "label_annotations": schemes})
-    return found
-
-
 POTATO = export(
     "potato",
-    "Potato, annotated instances",
+    "Potato, JSON lines",
     _potato,
     ("user", "id", "label_annotations.{}"),
-    _potato_records,
 )

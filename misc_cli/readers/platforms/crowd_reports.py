@@ -39,7 +39,6 @@ from misc_cli.readers.platforms.export import (
     form_fields,
     objects_in,
     questions_within,
-    rows_as_records,
     where_said,
     with_columns,
 )
@@ -281,7 +280,9 @@ def _task_fields(task: Record) -> Iterator[Field]:
 
 def _classifications(document: Document) -> list[Record]:
     """Return the rows of the table; questions are called by their workflow if there are several."""
-    rows = rows_as_records(document)
+    names = [name for name in document.names if document.names.count(name) == 1]
+    columns = [column.to_pylist() for column in document.columns(names)]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     several = len({row.get("workflow_id") for row in rows}) > 1
     return [{**row, "prefix": f"{row['workflow_id']}." if several else ""} for row in rows]
 

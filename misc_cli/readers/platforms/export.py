@@ -111,7 +111,7 @@ def export(
     title: str,
     read: Callable[[Record, Document], Found],
     roles: tuple[str, str, str],
-    records: Callable[[Document], Iterable[Record]] = lambda document: document.records or [],
+    records: Callable[[Document], Iterable[Record] | None] = lambda document: document.records,
 ) -> Reader:
     """Return the reader of a platform whose records `read` turns into answers one by one.
 
@@ -120,7 +120,10 @@ def export(
     """
 
     def read_all(document: Document, options: ReadOptions) -> Reading:
-        found = ((row, read(one, document)) for row, one in enumerate(records(document)))
+        rows = records(document)
+        if rows is None:
+            raise InputError(f"{document.name}: a table, and not {title}; export that")
+        found = ((row, read(one, document)) for row, one in enumerate(rows))
         reading = gather(document, found, roles)
         asked = [q for q in reading.questions if q.kind in WITH_CLASSES]
         is_alone = asked and all(len(q) == len(q.item.dictionary) for q in asked)
@@ -259,13 +262,6 @@ def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:
 def first_of(record: Mapping[str, Any], *keys: str) -> Any:
     """Return the first of these fields that is filled; None if none is."""
     return next((record[key] for key in keys if record.get(key) not in (None, "")), None)
-
-
-def rows_as_records(document: Document) -> list[Record]:
-    """Return the rows of a table as objects; columns of the same name are left out."""
-    names = [name for name in document.names if document.names.count(name) == 1]
-    columns = [column.to_pylist() for column in document.columns(names)]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def with_columns(document: Document, derived: Mapping[str, Any]) -> Document:

@@ -94,7 +94,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {},
     ),
     "argilla_1.json": (
-        "argilla",
+        "lists",
         {(ANN, "r1", "happy"), (BEN, "r1", "sad")},
         {"draft": 1},
         {},
@@ -130,12 +130,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"not annotated": 1},
         {},
     ),
-    "potato.tsv": (
-        "potato",
-        {("ann", "i1", "happy"), ("ben", "i1", "sad")},
-        {"not annotated": 1},
-        {},
-    ),
     "google_forms.csv": (
         "google-forms",
         {
@@ -158,6 +152,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
 }
 
 REFUSED = {
+    "potato.tsv": "a table, and not Potato, JSON lines; export that",
     "argilla_classic.jsonl": "no worker column among",
     "doccano.jsonl": "no worker is named.*--worker-from",
     "scale.json": "no worker and label column",
