@@ -62,7 +62,8 @@ def _read_mturk(document: Document, options: ReadOptions) -> Reading:
     derived = {}
     if options.label_col is None:
         derived = _forms(document) if _JSON in names else _options(document, names)
-        names = [name for name in names if name != _JSON and not _is_part(name, derived)]
+        parts = {_JSON, *(n for n in names if f"{n.rpartition('.')[0]}.*" in derived)}
+        names = [name for name in names if name not in parts]
     is_told = "AssignmentStatus" in document.names
     status = ("AssignmentStatus", "rejected") if is_told else ("RejectionTime",)
     rejected = where_said(document, {"rejected": status, "rejected by hand": ("Reject",)})
@@ -108,10 +109,6 @@ def _options(document: Document, names: Sequence[str]) -> dict[str, Any]:
             lists = (words[row].tolist() for row in np.column_stack(flags))
             found[f"{question}.*"] = text_array(map(json.dumps, lists))
     return found
-
-
-def _is_part(name: str, derived: dict[str, Any]) -> bool:
-    return f"{name.rpartition('.')[0]}.*" in derived
 
 
 def _forms(document: Document) -> dict[str, Any]:
@@ -272,8 +269,6 @@ def _task_fields(task: Record) -> Iterator[Field]:
             yield from _task_fields(one)
     elif inner and all("choice" in one for one in inner):
         yield question, [one["choice"] for one in inner]
-    elif len(inner) == 1 and "value" in inner[0]:  # a drop-down menu
-        yield question, text(inner[0].get("label") or inner[0]["value"])
     else:
         yield question, value
 
