@@ -57,8 +57,8 @@ SHARED = {
         "How common the classes are taken to be.", choices=("estimated", "uniform")
     ),
     "shrinkage": Parameter("Pseudo-answers that pull a worker towards the crowd.", WEIGHT),
-    "diagonal": Parameter("Pseudo-answers on the true class.", WEIGHT),
-    "off_diagonal": Parameter("Pseudo-answers on every other class.", WEIGHT),
+    "diagonal": Parameter("Pseudo-answers on the true class.", POSITIVE),
+    "off_diagonal": Parameter("Pseudo-answers on every other class.", POSITIVE),
     "tol": Parameter("Stop when posteriors move less than this; 0 runs all iterations.", WEIGHT),
     "max_iter": Parameter("Iterations at most.", COUNT),
 }
@@ -260,8 +260,8 @@ class EnhancedBcc(Checked, OnEngines):
     subtypes: int = parameter(10, "ebcc: subtypes of each class.", FEW)
     subtype_prior: float = parameter(0.1, "ebcc: shared out over the subtypes.", POSITIVE)
     restarts: int = parameter(40, "ebcc, tenals: starts, of which the best counts.", FEW)
-    diagonal: float = parameter(2.0, SHARED["diagonal"].help, POSITIVE)
-    off_diagonal: float = parameter(0.5, SHARED["off_diagonal"].help, POSITIVE)
+    diagonal: float = shared("diagonal", 2.0)
+    off_diagonal: float = shared("off_diagonal", 0.5)
     shrinkage: float = shared("shrinkage", 4.0)
     tol: float = shared("tol", 1e-3)
     max_iter: int = shared("max_iter", 500)
