@@ -25,7 +25,7 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "ragged": (GOOD + b"c,3\n", [], ["bad.csv", "line 6", "2 columns"]),
     "undecodable": (GOOD + b"c,3,\xff\n", [], ["bad.csv", "line 6", "--encoding"]),
     "nul": (GOOD + b"c,3,\0\n", [], ["bad.csv", "line 6", "NUL"]),
-    "no answers": (b"worker,item,label\na,1,\nb,1, \n", [], ["bad.csv", "no answers are left"]),
+    "no answers": (b"worker,item,label\na,1,\nb,1, \n", [], ["bad.csv", "every label is empty"]),
     "no worker": (GOOD + b",3,x\n", [], ["line 6", "worker"]),
     "conflict": (
         GOOD + b"a,1,y\n",

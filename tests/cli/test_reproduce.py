@@ -41,7 +41,7 @@ def test_part_of_the_table(own_folder: Path, capfd: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--datasets", "cats"], "no dataset 'cats'"),
+        (["--datasets", "cats"], "no 'cats'"),
         (["--datasets", "web"], "misc datasets fetch web"),
         (["-o", "table.json"], "table.json: this command writes no such format; end the name in"),
     ],
