@@ -69,7 +69,6 @@ def fetch(names: tuple[str, ...]) -> None:
 
 SIMULATE = """
 misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz --truth truth.csv
-misc simulate --mix honest=0.8,constants=0.1,copiers=0.1 -o answers.csv
 """
 
 
