@@ -100,7 +100,7 @@ def run_loop(
     ranks = None
     if hasattr(completer, "resolve_ranks"):  # impossible ones are refused before any fit
         ranks = completer.resolve_ranks(shape)
-    begun = begin(engine, aggregator, initial, stamped(on_iteration, 0))
+    begun = begin(engine, loop.start or aggregator, initial, stamped(on_iteration, 0))
     pure = engine.whole(POSTERIORS)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
     fitted = finish(engine, solution, aggregator, loop, on_iteration)

@@ -27,7 +27,7 @@ from misc_cli.errors import ConfigError
 if TYPE_CHECKING:
     from misc_cli.completers.label_matrix import FactorCompletion
     from misc_cli.completers.lrtc import LowRankCompletion
-    from misc_cli.data.types import Floats
+    from misc_cli.data.types import Aggregator, Floats
     from misc_cli.data.votes import LabelTensor
     from misc_cli.engines.protocol import Engine
 
@@ -63,6 +63,12 @@ class Loop(Checked):
         "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
         choices=FINALS,
         note="hidden answers choose it with the rank",
+    )
+    start: Aggregator | None = parameter(
+        None,
+        "The aggregator whose pure result is the first slice.",
+        metavar="NAME",
+        unset="as --aggregator",
     )
     strength: float = parameter(
         1.0,

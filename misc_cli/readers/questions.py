@@ -55,11 +55,11 @@ def pick(
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
-    if asked is None and options.label_col is None and len(candidates) == 1:
+    if asked is None and options.label_col is None and len(candidates) == 1 and not each:
         name = candidates[0].name
         if words_of(name) & SURENESS:
-            told = f"{where}: {name!r} is how sure an answer is, and no other question has classes"
-            raise Refusal(f"{told}; if it is to be voted on, say --question {name!r}")
+            told = f"{where}: the only choice, {name!r}, is how sure an answer is"
+            raise Refusal(f"{told}; name what is to be voted on with --question")
     found = [one for question in candidates or chosen for one in single(where, question, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]

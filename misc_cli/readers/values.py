@@ -40,6 +40,7 @@ _DATE = re.compile(
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
     r"|([A-Z][a-z]{2} )?[A-Z][a-z]{2} \d{1,2},? (\d{2}:\d{2}:\d{2} [A-Z]{3} )?\d{4}.*"
 )
+_MARKUP = re.compile(r"<[?!A-Za-z].*>", re.DOTALL)
 _URL = re.compile(r"(https?|s3|gs|ftp)://\S+|www\.\S+|\S+\.(jpe?g|png|gif|webp|wav|mp3|mp4)", re.I)
 _ID = re.compile(
     r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{16,}|A[0-9A-Z]{10,14}"
@@ -85,7 +86,12 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
     if 4 * len(structured) > len(values) and (kind := _structured(structured)) is not None:
         return kind
-    for name, pattern, least in ((DATES, _DATE, 0), (URLS, _URL, 3), (IDS, _ID, 5)):
+    for name, pattern, least in (
+        (DATES, _DATE, 0),
+        (OTHER, _MARKUP, 0),
+        (URLS, _URL, 3),
+        (IDS, _ID, 5),
+    ):
         if len(values) > least and _are_most(pattern, values):
             return Kind(name, values[0])
     if all(map(is_number, values)):

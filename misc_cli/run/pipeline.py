@@ -238,7 +238,8 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
         mixed: Floats = np.average(both, axis=0, weights=[loop.strength, 1 - loop.strength])
         engine.arrays[POSTERIORS] = mixed
     record = {
-        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS},
+        # whose result started the loop stands among the methods, by name
+        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
         "ranks": ended.ranks,
         "passes": ended.passes,
         "stopped": ended.fitted.stopped["pass"],

@@ -144,7 +144,8 @@ def method_in_words(result: RunResult) -> str:
     if not members:
         last = str((result.fit.loop or {}).get("settings", {}).get("final", ""))
         own = f", judged by {aggregator}" if last == "completed" else ""
-    return f"{names['completer']} started by {aggregator}, last step: {last}{own}, preset {preset}"
+    starter = result.methods.resolved.get("start", {}).get("aggregator", aggregator)
+    return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
 
 
 # A class more is a column more of votes, and in a confusion matrix many more: a table that nobody

@@ -77,23 +77,25 @@ QUESTION = {
 
 def described(method: Method) -> dict[str, Any]:
     """Return a method as plain values."""
+    start = method.loop.start and _described("aggregator", method.loop.start)
     return {
         "name": method.name,
         "preset": method.preset,
         "early_stopped": method.early_stopped,
         "aggregator": _described("aggregator", method.aggregator),
         "completer": method.completer and _described("completer", method.completer),
-        "loop": asdict(method.loop),
+        "loop": {**asdict(method.loop), "start": start},
     }
 
 
 def rebuilt(entry: Mapping[str, Any]) -> Method:
     """Return the method that was described."""
+    start = entry["loop"]["start"] and _rebuilt("aggregator", entry["loop"]["start"])
     return Method(
         entry["name"],
         _rebuilt("aggregator", entry["aggregator"]),
         entry["completer"] and _rebuilt("completer", entry["completer"]),
-        Loop(**entry["loop"]),
+        Loop(**{**entry["loop"], "start": start}),
         entry["preset"],
         bool(entry.get("early_stopped", False)),
     )

@@ -130,6 +130,8 @@ def with_methods(
             raise ConfigError(f"{method!r:.60} is no {kind}; give a name or a method")
     if loop is not None:
         options |= registry.changed(loop)
+        if loop.start is not None:
+            options["start"] = registry.name_of("aggregator", loop.start)
     named = replace(settings, completer=names["completer"], options=options, seed=seed)
     return replace(named, aggregator=names["aggregator"] or AUTO), own
 
@@ -179,6 +181,11 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     loop = {**Loop.presets.get(settings.preset, {}), **shares["loop"]}
+    if "start" in loop:  # one that judges last must judge what is not its own
+        if loop.get("final", Loop.final) == "answers" or loop.get("strength", 1.0) < 1.0:
+            raise ConfigError("--start fills the first slice; it needs --final completed")
+        resolved["start"] = {"aggregator": loop["start"]}
+        loop["start"] = registry.create("aggregator", loop["start"], settings.preset)
     chosen_aggregator = built.get("aggregator", own)
     automatic = chosen_aggregator is None or search
     if settings.time_budget is not None and not automatic:

@@ -83,7 +83,7 @@ def fit(
         aggregator,
         loop,
         tol=0.0,
-        initial=initial,
+        initial=None if loop.start else initial,
         on_iteration=on_iteration,
     ).fitted
 

@@ -52,3 +52,11 @@ def test_with_few_answers_a_named_completer_gets_the_rule_of_thumb(
     said = capfd.readouterr().err
     assert "cannot choose --ranks: the rule of thumb does" in said
     assert "tucker on top of ds-em" in said
+
+
+def test_another_aggregator_fills_the_first_slice(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--completer", "tucker", "--ranks", "3,6,4", "-p", "start=ds-mf", "--aggregator", "mv"]
+    assert run(["aggregate", SAMPLE, *words]) == 2
+    assert "needs --final completed" in capfd.readouterr().err
+    assert run(["aggregate", SAMPLE, *words, "--final", "completed", "-o", "labels.csv", "-v"]) == 0
+    assert "on top of ds-mf, last step: completed, judged by mv" in capfd.readouterr().err
