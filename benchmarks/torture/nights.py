@@ -128,5 +128,8 @@ def contract(count: int) -> Tally:
 
 
 def _published() -> dict[str, bytes]:
-    places = [*Path().glob("labels.*"), *Path("nights").glob("*")]
+    """Return the outputs and the state: state.json and the tables that it names."""
+    state = Path("nights/state.json")
+    files = json.loads(state.read_text())["files"].values() if state.exists() else ()
+    places = [*Path().glob("labels.*"), state, *(Path("nights", one["file"]) for one in files)]
     return {str(path): path.read_bytes() for path in places if path.is_file()}
