@@ -26,7 +26,7 @@ from misc_cli.readers.reading import (
     agreement,
     share_of_conflicts,
 )
-from misc_cli.readers.values import CHOICES, IDS, URLS, is_number, kind_of
+from misc_cli.readers.values import CHOICES, IDS, URLS, WITH_CLASSES, is_number, kind_of
 from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
 
 FEW = 10  # answers: fewer prove nothing
@@ -96,7 +96,10 @@ def refuse(question: Question, options: ReadOptions, document: Document) -> None
 
 def oddities(question: Question, options: ReadOptions, document: Document) -> list[Oddity]:
     """Return what speaks against this reading, worst first; what was declared is not doubted."""
-    names = {role: _names(getattr(question, role)) for role in ("worker", "item", "label")}
+    names = {}
+    for role in ("worker", "item", "label"):
+        values = getattr(question, role).dictionary[:LOOKED_AT].to_pylist()
+        names[role] = [value.strip() for value in values if value and value.strip()]
     if not names["label"]:
         return [("every label is empty", OTHERS)]
     found = [*_labels(question, names["label"], options), *_mixed_up(question, names, options)]
@@ -116,18 +119,13 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
     return found
 
 
-def _names(column: Any) -> list[str]:
-    values = (value.strip() for value in column.dictionary[:LOOKED_AT].to_pylist() if value)
-    return [value for value in values if value]
-
-
 def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> Iterable[Oddity]:
     """Find labels that are no classes, or hardly ever the same twice."""
     kind = kind_of(question.label)
     is_declared = options.label_col is not None
     if kind.name == CHOICES and options.multi is None and not options.extract:
         yield several_choices(question, kind.seen), choices_apart(question)
-    if not kind.has_classes and not (is_declared and kind.name in (URLS, IDS)):
+    if kind.name not in WITH_CLASSES and not (is_declared and kind.name in (URLS, IDS)):
         yield no_classes(question, kind.name, kind.seen), ()
     n_answers, n_classes = len(question.label), len(question.label.dictionary)
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
@@ -177,7 +175,7 @@ def _mixed_up(
     for role in (role for role in ("worker", "item") if options.columns[role] is None):
         start = [value for value in names[role] if value[:1] in ("[", "{")]
         kind = kind_of(getattr(question, role)) if 2 * len(start) > len(names[role]) else None
-        if kind is not None and (kind.separator == "json" or not kind.has_classes):
+        if kind is not None and (kind.separator == "json" or kind.name not in WITH_CLASSES):
             told = f"the {role} is a list or an object ({_some(start[:1])})"
             yield f"{told}; name another column with --{role}-col, or {ALLOW}", ()
     n_answers, worker = len(question.label), question.columns.get("worker", "")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from misc_cli.readers.document import Document, text_array
 from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.values import CHOICE, NUMBER, Kind, is_scale, kind_of_values
+from misc_cli.readers.values import CHOICE, NUMBER, WITH_CLASSES, Kind, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, names_in, normalise, words_of
 
 MOST_ROWS = 20_000
@@ -110,7 +110,7 @@ class Profile:
             return False
         if kind.name == NUMBER and not is_scale(values):
             return False
-        return len(values) <= max(5, min(50, self.n_rows / 2)) or not kind.has_classes
+        return len(values) <= max(5, min(50, self.n_rows / 2)) or kind.name not in WITH_CLASSES
 
     def always_same(self, owner: str, name: str) -> bool:
         """Return whether every owner that comes again, four or more, has one value of a column."""

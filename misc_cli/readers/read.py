@@ -49,8 +49,6 @@ def read_questions(
     sources: Sequence[str], options: ReadOptions | None = None, *, each: bool = False
 ) -> list[AnswerTable]:
     """Return the answers to every question if `each`, else to the one there is; by name."""
-    from misc_cli.readers.candidates import declared
-
     options = options or ReadOptions()
     parts: dict[str, list[AnswerTable]] = {}
     for path in files_of(sources):
@@ -64,6 +62,8 @@ def read_questions(
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
             continue
         except InputError as error:
+            from misc_cli.readers.candidates import declared
+
             try:
                 if source is None:
                     raise
@@ -78,7 +78,10 @@ def read_questions(
             parts.setdefault(part.question if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    results = [joined_tables(name, files) for name, files in sorted(parts.items())]
+    results = [
+        files[0] if len(files) == 1 else joined_tables(name, files)
+        for name, files in sorted(parts.items())
+    ]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
         answers, is_named = result.answers, options.worker_col or options.worker_from

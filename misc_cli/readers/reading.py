@@ -117,14 +117,17 @@ def from_columns(
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
     n_rows = len(columns[needed[0]])
-    who = joined([columns[name] for name in workers], n_rows)
-    what = joined([columns[name] for name in items], n_rows)
+    who, what = (
+        columns[own[0]] if len(own) == 1 else joined([columns[name] for name in own], n_rows)
+        for own in (workers, items)
+    )
 
     @cache
     def column(name: str) -> Any:
         return columns[name] if name in columns else document.columns([name])[0]
 
-    reasons, kept = first_reasons(aside(column) if aside else {}, n_rows)
+    masks = aside(column) if aside else {}
+    reasons, kept = first_reasons(masks, n_rows) if masks else ({}, None)
     roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
     found = []
     for name, own in questions.items():

@@ -144,7 +144,7 @@ def rows_out(
             found[reason] = found[reason] | mask if reason in found else mask
     if worker is not None:
         nobodys = np.asarray(is_one_of(column(worker), *_NOBODY))
-        if not nobodys.all():
+        if nobodys.any() and not nobodys.all():
             found["consensus or gold"] = nobodys
     return found
 
@@ -258,12 +258,15 @@ def answer_seconds(view: Document, question: Question, options: ReadOptions) -> 
 
     A column that is only named so does not count if its rows hold several answers or no numbers.
     """
-    asked, rows, column = options.seconds_col, rows_of(question), question.seconds
+    asked, column = options.seconds_col, question.seconds
     if asked is not None or column is None:
         taken, names = question.columns.values(), view.names
         free = {normalise(name): at for at, name in enumerate(names) if name not in taken}
         known = [free[name] for name in _SECONDS if name in free]
-        if asked is None and (not known or len(np.unique(rows)) < len(rows)):
+        if asked is None and not known:
+            return None
+        rows = rows_of(question)
+        if asked is None and len(np.unique(rows)) < len(rows):
             return None
         at = known[0] if asked is None else named(view.name, names, "seconds", asked)
         if names[at] in taken:
@@ -275,7 +278,7 @@ def answer_seconds(view: Document, question: Question, options: ReadOptions) -> 
     seconds = _by_row(column, np.where(strange, -1.0, values))
     wrong = np.flatnonzero(seconds < 0)
     if len(wrong) and asked is not None:
-        told = f"line {view.table.line(rows[wrong[0]])}: {column[wrong[0]].as_py()!r}"
+        told = f"line {view.table.line(rows_of(question)[wrong[0]])}: {column[wrong[0]].as_py()!r}"
         raise InputError(f"{view.name}, {told} is no number of seconds; name another --seconds-col")
     return None if len(wrong) or np.isnan(seconds).all() else seconds
 

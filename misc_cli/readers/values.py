@@ -65,10 +65,6 @@ class Kind:
     seen: str = ""
     separator: str | None = None
 
-    @property
-    def has_classes(self) -> bool:
-        return self.name in WITH_CLASSES
-
 
 def kind_of(column: Any) -> Kind:
     """Return the kind of a dictionary column of text, by its distinct values."""
@@ -92,17 +88,18 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
         (URLS, _URL, 3),
         (IDS, _ID, 5),
     ):
-        if len(values) > least and _are_most(pattern, values):
+        n_alike = sum(1 for value in values if pattern.fullmatch(value))
+        if len(values) > least and n_alike > MOST * len(values):
             return Kind(name, values[0])
     if all(map(is_number, values)):
         return Kind(NUMBER, values[0])
     # 1,5 and 2,0 again and again: marks with a decimal comma, not places
     if 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values)):
         return Kind(CHOICE, values[0])
-    separator = _separator(values)
-    if separator is not None:
+    is_marked = any(mark in value for mark in _SEPARATORS for value in values)
+    if is_marked and (separator := _separator(values)) is not None:
         return Kind(CHOICES, next(value for value in values if separator in value), separator)
-    if _are_most(_COORDINATES, values):
+    if sum(1 for value in values if _COORDINATES.fullmatch(value)) > MOST * len(values):
         return Kind(COORDINATES, values[0])
     # sentences: long, of several words, hardly ever the same twice
     n_words = sum(len(value.split()) for value in values) / len(values)
@@ -111,10 +108,6 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     if length > 200 or (n_words >= 4 and length > 20 and is_rare):
         return Kind(TEXT, max(values[:50], key=len))
     return Kind(CHOICE, values[0])
-
-
-def _are_most(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
-    return sum(1 for value in values if pattern.fullmatch(value)) > MOST * len(values)
 
 
 def is_scale(values: Sequence[str]) -> bool:
@@ -129,7 +122,7 @@ def have_classes(cells: Sequence[str]) -> bool:
     kind = kind_of_values(values, len(cells))
     if kind.name == NUMBER and not is_scale(values):
         return False
-    return kind.has_classes and not (len(cells) > 20 and 2 * len(values) > len(cells))
+    return kind.name in WITH_CLASSES and not (len(cells) > 20 and 2 * len(values) > len(cells))
 
 
 def is_number(value: str) -> bool:

@@ -26,6 +26,7 @@ from misc_cli.readers.options import NOBODY, ROW, ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
 from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
+from misc_cli.readers.values import WITH_CLASSES
 from misc_cli.readers.vocabulary import (
     ABOUT,
     ITEM_NAME,
@@ -108,7 +109,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if "label" not in declared:
         taken = [name for own in declared.values() for name in own]
         own = [name for name in found["label"] if name not in taken]
-        classes = [n for n in own if n not in profile.names or profile.kind(n).has_classes]
+        classes = [n for n in own if n not in profile.names or profile.kind(n).name in WITH_CLASSES]
         found["label"] = classes or own
     if "item" not in declared:
         found["item"] = _items(profile, found)
@@ -215,7 +216,7 @@ def _refuse_consensus(profile: Profile, found: Found) -> None:
         is_named = normalise(name) in KNOWN["label"]
         is_answer = profile.may_be_answers(name) and not profile.always_same(worker, name)
         is_answer = is_answer and normalise(name) not in KNOWN["item"] and not is_chance
-        if (is_named or is_answer) and profile.kind(name).has_classes:
+        if (is_named or is_answer) and profile.kind(name).name in WITH_CLASSES:
             raise Refusal(
                 f"{profile.document.name}: {label!r} is the same for all answers to an item and "
                 f"{name!r} is not: which one did the workers give? Say --label-col {quote(name)} "
