@@ -196,9 +196,10 @@ def request_from(
 
 def command_line() -> list[str]:
     """Return the words after `misc`; secrets of an address are left out."""
-    from misc_cli.readers.addresses import redact
+    from misc_cli.readers.addresses import redact_all
 
-    return [redact(word) for word in sys.argv[1:]]
+    words: list[str] = redact_all(sys.argv[1:])
+    return words
 
 
 def request_of_run(

@@ -65,7 +65,7 @@ def redact(text: str) -> str:
 def redact_all(value: Any) -> Any:
     """Return lists, mappings and texts with every text in them redacted."""
     if isinstance(value, str):
-        return redact(value)
+        return redact(value) if "://" in value else value
     if isinstance(value, list | tuple):
         return [redact_all(entry) for entry in value]
     if isinstance(value, dict):

@@ -58,9 +58,10 @@ class Source:
 def open_source(path: str, options: ReadOptions | None = None) -> Source:
     """Read one input, `-` for standard input."""
     options = options or ReadOptions()
-    name = "<stdin>" if path == STDIN else redact(path)
+    scheme, name = None, "<stdin>" if path == STDIN else path
+    if "://" in path:
+        scheme, name = scheme_of(path), redact(path)
     limit = options.max_input or 2 * GIBIBYTE
-    scheme = scheme_of(path) if "://" in path else None
     if scheme is None:
         raw = content = pa.py_buffer(_read_file(path, limit))
     elif scheme == "sqlite":

@@ -108,8 +108,14 @@ def open_table(
     lines = [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
     if size < len(view) and len(lines) > 1:
         lines.pop()  # cut in the middle
-    fits = {one: _fit(lines, one, synonyms) for one in DELIMITERS.values() if not delimiter}
-    delimiter = delimiter_of(delimiter) if delimiter else max(fits, key=fits.__getitem__)
+    if delimiter is None:
+        fits = {one: _fit(lines, one, synonyms) for one in DELIMITERS.values() if one != SPACE}
+        if not any(enough for enough, *_ in fits.values()):
+            # Words within text agree by chance: spaces count only where nothing else splits at all.
+            fits[SPACE] = _fit(lines, SPACE, synonyms)
+        delimiter = max(fits, key=fits.__getitem__)
+    else:
+        delimiter = delimiter_of(delimiter)
     n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
     first = next(_records(lines[n_before:], delimiter), [])
     if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
@@ -147,10 +153,7 @@ def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[bool, fl
     rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
     width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
     named = sum(map(bool, find_roles(rows[0], synonyms).values()))
-    # Words within text agree by chance: spaces count only where nothing else splits at all.
-    enough = width >= len(synonyms)
-    alike = 0.0 if delimiter == SPACE and enough else n_agreeing / len(rows)
-    return enough, alike, named, width
+    return width >= len(synonyms), n_agreeing / len(rows), named, width
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from misc_cli.readers.layouts.wide import Several
 
 _TITLES = {
-    "long": "a table with one row per answer",
     "wide": "a table with a row per item and a column per worker",
     "form": "a table with a row per worker and a column per item",
     "pairs": "a table with a row per item and pairs of columns, who and what",
@@ -38,7 +37,7 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
             (at,) = roles["worker"]
             if not any(set(row[at]) & set("[|;,") for row in document.table.sample if row[at:]):
                 # each column is called what it is, and no cell lists workers
-                return _told(long.read(document, options), "long", how)
+                return long.read(document, options, how)
     from misc_cli.readers.layouts.nested import has_lists, unwrapped_document
     from misc_cli.readers.layouts.wide import declared_pairs, find_several
 
@@ -60,7 +59,7 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
         layout = None if exploded.nested else reading.layout
         return _told(replace(reading, view=table, layout=layout), "lists", exploded.why)
     try:
-        return _told(long.read(document, options), "long", how)
+        return long.read(document, options, how)
     except InputError as error:
         if document.records is not None and has_lists(document.records):
             raise Refusal(

@@ -55,7 +55,9 @@ rating classification parent link author
 Found = dict[str, list[str]]  # role → its columns
 
 
-def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -> Reading:
+def read(
+    document: Document, options: ReadOptions, how: str = "", *, anonymous: bool = False
+) -> Reading:
     """Read a table with one row per answer, without the rows that do not count."""
     notes: list[str] = []
     layout = find_long(document, options, notes)
@@ -77,6 +79,9 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
         notes=[*reading.notes, *notes],
         layout=layout,
         has_workers=reading.has_workers and not anonymous,
+        reader="long",
+        title="a table with one row per answer",
+        how=how,
     )
 
 

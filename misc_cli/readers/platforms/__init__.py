@@ -61,12 +61,13 @@ def load(name: str) -> Reader:
 
 def recognise(document: Document) -> tuple[Reader, str] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
-    if document.records is not None:
-        records = document.records[:LOOKED_AT]
-    else:
-        records = [] if document.table.header is False else [dict.fromkeys(document.names, "")]
-    for name, (_, shapes) in READERS.items():
-        if any(_shows(shape, record) for shape in shapes.split(";") for record in records):
+    is_table = document.records is None
+    if is_table and document.table.header is False:
+        return None
+    records = (document.records or [dict.fromkeys(document.names, "")])[:LOOKED_AT]
+    for name, (_, every) in READERS.items():
+        shapes = [one for one in every.split(";") if not (is_table and "=" in one)]
+        if any(_shows(shape, record) for shape in shapes for record in records):
             reader = load(name)
             told = reader.detect(document)
             if told is not None:
@@ -84,7 +85,7 @@ def _shows(shape: str, record: Mapping[str, Any]) -> bool:
             like = [name for name in record if fnmatchcase(name, key)]
         else:
             return False
-        if not any(_is(record[name], wanted) for name in like):
+        if not like or (wanted and not any(_is(record[name], wanted) for name in like)):
             return False
     return True
 
@@ -96,4 +97,4 @@ def _is(value: Any, wanted: str) -> bool:
         keys = set(wanted[1:-1].split(","))
         inner = value if isinstance(value, list) else [value]
         return any(isinstance(one, dict) and keys <= set(one) for one in inner)
-    return not wanted or (isinstance(value, str) and value in wanted.split("|"))
+    return isinstance(value, str) and value in wanted.split("|")
