@@ -26,8 +26,9 @@ COMMON = {
 # What other tools call our flags.
 MEANT = {
     **dict.fromkeys(("method", "algorithm", "model"), "aggregator"),
+    **dict.fromkeys(("filter", "since", "until", "time-col"), "where"),
     **{"out": "output", "sep": "delimiter", "jobs": "threads", "n-iter": "max-iter"},
-    **{"ground-truth": "truth", "budget": "top", "random-state": "seed", "filter": "where"},
+    **{"ground-truth": "truth", "budget": "top", "random-state": "seed"},
 }
 
 
