@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from io import TextIOBase
 from itertools import count, cycle
 from threading import Event, Lock, Thread
@@ -50,16 +51,18 @@ DOING = {
 Row = tuple[str, str]
 
 
+@dataclass
 class Progress:
     """Progress of a run: the stage, the steps that are done of how many, the time that is left."""
 
-    def __init__(self, sources: Sequence[str] = ()) -> None:
-        self.sources = sources
-        self.born = self.since = self.heard = time.monotonic()
-        self.stage = ""
-        self.latest: Iteration | None = None
-        self.first: Iteration | None = None
-        self.paused = False
+    sources: Sequence[str] = ()
+    born: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=time.monotonic)  # when this stage began
+    heard: float = field(default_factory=time.monotonic)  # of the last step
+    stage: str = ""
+    latest: Iteration | None = None
+    first: Iteration | None = None
+    paused: bool = False
 
     def on_stage(self, stage: str) -> None:
         """Take note that a stage begins."""
@@ -134,6 +137,8 @@ class Console:
         self.verbose, self.quiet = verbose, quiet
         self.terminal = sys.stderr.isatty()
         self.tells = not quiet and (self.terminal or verbose)
+        # a person, or a log
+        self.shows_summary = self.tells or logs.LOGGER.isEnabledFor(logging.INFO)
         self.warnings: list[str] = []
         typed = "-" in sources and isinstance(sys.stdin, TextIOBase) and sys.stdin.isatty()
         self.live = self.tells and self.terminal and not typed and os.environ.get("TERM") != "dumb"
@@ -143,11 +148,6 @@ class Console:
         self.lock, self.signs = Lock(), cycle(SPINNER)
         if typed:
             self.say("waiting for rows to be typed or pasted; Ctrl-D ends them")
-
-    @property
-    def shows_summary(self) -> bool:
-        """Tell whether anybody gets a summary: a person, or a log."""
-        return self.tells or logs.LOGGER.isEnabledFor(logging.INFO)
 
     def warn(self, text: str) -> None:
         """Print a warning once, and keep it for run.json."""

@@ -134,7 +134,6 @@ state = table(
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
         "-p settled=C,N": "Settled: a confidence from C, at least N answers [default: 0.95,3].",
     },
-    accept={"default": ()},
     rechoose={"type": lambda value: value if value == "never" else duration(value)},
     settled={"type": numbers(whole=False, count=2)},
 )
@@ -190,7 +189,7 @@ def request_from(
         sources,
         Settings(**chosen, options=given),
         read_options_from(parameters),
-        **{name: parameters[name] for name in others if name in parameters},
+        **{name: parameters[name] for name in others if parameters.get(name) is not None},
     )
 
 

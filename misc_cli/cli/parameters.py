@@ -113,16 +113,9 @@ class Option(click.Option):
     One that is `rare` is shown as `-p NAME=VALUE`, which means `--NAME=VALUE`.
     """
 
-    def __init__(
-        self,
-        flags: list[str],
-        section: str = "Options",
-        declared: Parameter | None = None,
-        rare: bool = False,
-        **settings: Any,
-    ) -> None:
-        super().__init__(flags, **settings)
-        self.section, self.declared, self.rare = section, declared, rare
+    section = "Options"
+    declared: Parameter | None = None
+    rare = False
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
@@ -170,7 +163,9 @@ def table(
         elif metavar:
             given = {"metavar": metavar, **TYPES.get(metavar, {})}
         given |= more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
-        options.append(Option(flags, section, rare=rare, help=text, **given))
+        option = Option(flags, help=text, **given)
+        option.section, option.rare = section, rare
+        options.append(option)
     return options
 
 
@@ -205,15 +200,9 @@ def method_options(*, plugins: bool = False) -> list[Option]:
         if number is not None:
             metavar = parameter.metavar or ("N" if number.whole else "X")
             kind_of = numbers(*parameter.words, whole=number.whole, count=parameter.length)
-        option = Option(
-            [f"--{key}"],
-            section,
-            parameter,
-            key not in FLAGS,
-            type=kind_of,
-            metavar=metavar,
-            help=f"{parameter.help} [default: {said}]".strip(),
-        )
+        text = f"{parameter.help} [default: {said}]".strip()
+        option = Option([f"--{key}"], type=kind_of, metavar=metavar, help=text)
+        option.section, option.declared, option.rare = section, parameter, key not in FLAGS
         options += [option] if name != "seed" else []
     return options
 

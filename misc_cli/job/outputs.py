@@ -18,7 +18,6 @@ from misc_cli.run.result import label_columns, label_maker, method_in_words, wor
 from misc_cli.run.run_record import gauges, json_bytes
 from misc_cli.writers.output_paths import (
     check_new_folder,
-    check_suffix,
     check_writable,
     os_errors_name,
     output_file,
@@ -57,7 +56,7 @@ def is_folder(output: str | None) -> bool:
 
 def check_report_name(path: Path) -> None:
     """Refuse a report that is neither page nor workbook, or a workbook without its library."""
-    check_suffix(path, (PAGE, WORKBOOK))
+    output_file(str(path), PAGE, WORKBOOK)
     if path.suffix.lower() == WORKBOOK:
         from misc_cli.report.workbook import library
 
@@ -105,7 +104,7 @@ class OutputSet:
                     f"--{name} {place}: the folder is for labels; name a file outside"
                 )
             if name in ("workers", "changes", "rejects"):
-                check_suffix(place)
+                output_file(str(place))
             elif name == "report":
                 check_report_name(place)
         if request.each_question:  # its files have the names of questions, once these are known

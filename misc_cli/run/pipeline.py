@@ -219,7 +219,38 @@ def fit(
             loop={"strength": LEAST_STRENGTH, **methods.loop},
         )
     found = fit_named(behind(engine), methods, on_iteration)
-    return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
+    if not methods.settings.calibrate:
+        return found
+    # Soften the posteriors by hidden answers: few are judged in this process's memory, many where
+    # they are.
+    from misc_cli.selection.candidates import MAX_TRIED_CELLS
+    from misc_cli.selection.cross_validation import calibration_of
+
+    holder, aggregator = found.engine, methods.aggregator
+    assert aggregator is not None
+    method = Method(methods.names["aggregator"], aggregator)
+    judge_completion = False
+    if methods.completer is not None and found.loop is not None:
+        judge_completion = (holder.n_workers + 1) * holder.n_items <= MAX_TRIED_CELLS
+        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
+        method = replace(method, completer=methods.completer, loop=loop)
+    judged = gathered_engine(holder) if holder.n_votes < holdout.DRAWN_BY_NAME else holder
+    in_place = judged is holder and not isinstance(holder, MemoryEngine)
+    if in_place:  # trials change the rows
+        holder.sweep(copy_rows(POSTERIORS, member_row(POSTERIORS)))
+    calibration = calibration_of(
+        method,
+        judged,
+        methods.settings.seed,
+        found,
+        judge_completion=judge_completion,
+        on_iteration=on_iteration if in_place else ignore_iteration,
+    )
+    if in_place:
+        holder.sweep(copy_rows(member_row(POSTERIORS), POSTERIORS))
+    if calibration is not None:
+        combine(holder, [POSTERIORS], [1.0], calibration=calibration)
+    return replace(found, calibration=calibration)
 
 
 def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> FitResult:
@@ -245,41 +276,6 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
         "stopped": ended.fitted.stopped["pass"],
     }
     return FitResult.of(engine, ended.fitted, loop=record)
-
-
-def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -> FitResult:
-    """Return the fit with its posteriors softened by hidden answers.
-
-    Few answers are judged in this process's memory, many where they are.
-    """
-    from misc_cli.selection.candidates import MAX_TRIED_CELLS
-    from misc_cli.selection.cross_validation import calibration_of
-
-    engine, aggregator = found.engine, methods.aggregator
-    assert aggregator is not None
-    method = Method(methods.names["aggregator"], aggregator)
-    judge_completion = False
-    if methods.completer is not None and found.loop is not None:
-        judge_completion = (engine.n_workers + 1) * engine.n_items <= MAX_TRIED_CELLS
-        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
-        method = replace(method, completer=methods.completer, loop=loop)
-    judged = gathered_engine(engine) if engine.n_votes < holdout.DRAWN_BY_NAME else engine
-    in_place = judged is engine and not isinstance(engine, MemoryEngine)
-    if in_place:  # trials change the rows
-        engine.sweep(copy_rows(POSTERIORS, member_row(POSTERIORS)))
-    calibration = calibration_of(
-        method,
-        judged,
-        methods.settings.seed,
-        found,
-        judge_completion=judge_completion,
-        on_iteration=on_iteration if in_place else ignore_iteration,
-    )
-    if in_place:
-        engine.sweep(copy_rows(member_row(POSTERIORS), POSTERIORS))
-    if calibration is not None:
-        combine(engine, [POSTERIORS], [1.0], calibration=calibration)
-    return replace(found, calibration=calibration)
 
 
 def check_engine(engine: str, settings: Settings, methods: Methods) -> None:

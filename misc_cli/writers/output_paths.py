@@ -58,27 +58,24 @@ def open_special(path: Path, number: int) -> BinaryIO:
 def output_file(given: str | None, *known: str) -> Path | None:
     """Return the file that an output option names; None is stdout, which "-" means too.
 
-    `known` are the suffixes it may have, those of tables unless they are given.
+    `known` are the suffixes it may have, those of tables unless they are given: a name that
+    promises a format which the command does not write is refused.
     """
     if given is not None and given != "-":
-        check_suffix(Path(given), known or TABLES)
-        if special(Path(given)) != STDOUT:
-            return Path(given)
+        path, known = Path(given), known or TABLES
+        stream, name = special(path), path.name.lower()
+        if name in ("", ".."):
+            raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
+        stem = name.removesuffix(".gz") if ".csv.gz" in known else name
+        if Path(stem).suffix and not name.endswith(known) and stream is None:
+            raise ConfigError(
+                f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
+            )
+        if stream != STDOUT:
+            return path
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
     return None
-
-
-def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
-    """Refuse a name that promises a format which the command does not write."""
-    name = path.name.lower()
-    if name in ("", ".."):
-        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
-    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
-    if Path(stem).suffix and not name.endswith(tuple(known)) and special(path) is None:
-        raise ConfigError(
-            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
-        )
 
 
 def check_writable(

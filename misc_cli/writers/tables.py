@@ -67,7 +67,18 @@ def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") ->
 
 def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
     """Yield the rows in chunks of whole lines; NaN becomes an empty cell."""
-    arrays = [_prepared(column, delimiter) for column in columns.values()]
+    arrays = []  # with text quoted where needed and floats rounded, dictionaries still
+    for column in columns.values():
+        if not isinstance(column, np.ndarray) and pa.types.is_floating(column.type):
+            column = column.to_numpy(zero_copy_only=False)  # what is missing is no number
+        if isinstance(column, np.ndarray):
+            column = np.round(column, DECIMALS) + 0.0 if column.dtype.kind == "f" else column
+        elif pa.types.is_dictionary(column.type):
+            quoted = _quoted(column.dictionary, delimiter)
+            column = pa.DictionaryArray.from_arrays(column.indices, quoted)
+        else:
+            column = _quoted(column, delimiter)
+        arrays.append(column)
     between, nothing, end = (pa.scalar(text, pa.large_string()) for text in (delimiter, "", "\n"))
     for start in range(0, len(arrays[0]), CHUNK_ROWS):
         cells = []
@@ -81,18 +92,6 @@ def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
         cells[-1] = pc.binary_join_element_wise(cells[-1], nothing, end)
         lines = pc.binary_join_element_wise(*cells, between)
         yield memoryview(lines.buffers()[2]).tobytes()
-
-
-def _prepared(column: Any, delimiter: str) -> Any:
-    """Return a column with text quoted where needed and floats rounded, as a dictionary still."""
-    if not isinstance(column, np.ndarray) and pa.types.is_floating(column.type):
-        column = column.to_numpy(zero_copy_only=False)  # what is missing is no number
-    if isinstance(column, np.ndarray):
-        return np.round(column, DECIMALS) + 0.0 if column.dtype.kind == "f" else column
-    if pa.types.is_dictionary(column.type):
-        quoted = _quoted(column.dictionary, delimiter)
-        return pa.DictionaryArray.from_arrays(column.indices, quoted)
-    return _quoted(column, delimiter)
 
 
 def _quoted(text: Any, delimiter: str) -> Any:
