@@ -202,46 +202,49 @@ class Aggregation(Fitted):
         return forecast
 
 
-class Aggregator(Protocol):
-    """A method that turns labels into posteriors: a frozen dataclass; a call changes nothing.
+if TYPE_CHECKING:  # protocols, which only annotations name
 
-    Optional class attributes, with their defaults:
-    presets       preset → parameters that differ from the fields' defaults (none)
-    slow          True: calibrate on one fold, which takes no longer than the fit (False)
-    calibratable  True: hidden answers may temper its confidences (True)
-    needs_order   True: leave it out of a comparison if the classes have no order (False)
-    Optional property `cv_variant`, or method `cv_variant_of(whole)` that knows the fit on all
-    answers: the quicker variant that cross-validation fits.
-    Optional method `solve(engine, on_iteration, start)`: fit the answers of any engine. Optional
-    method `refit_subset(engine, whole, start)`: fit a part of the answers, starting from what the
-    fit `whole` of all answers knows of workers (not of items).
-    """
+    class Aggregator(Protocol):
+        """A method that turns labels into posteriors: a frozen dataclass; a call changes nothing.
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...
+        Optional class attributes, with their defaults:
+        presets       preset → parameters that differ from the fields' defaults (none)
+        slow          True: calibrate on one fold, which takes no longer than the fit (False)
+        calibratable  True: hidden answers may temper its confidences (True)
+        needs_order   True: leave it out of a comparison if the classes have no order (False)
+        Optional property `cv_variant`, or method `cv_variant_of(whole)` that knows the fit on all
+        answers: the quicker variant that cross-validation fits.
+        Optional method `solve(engine, on_iteration, start)`: fit the answers of any engine.
+        Optional method `refit_subset(engine, whole, start)`: fit a part of the answers, starting
+        from what the fit `whole` of all answers knows of workers (not of items).
+        """
 
+        def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...
 
-class Completion(Protocol):
-    """A completed label tensor, (n_workers + 1) × n_items × n_classes, never held as one array.
+    class Completion(Protocol):
+        """A completed label tensor, (n_workers + 1) × n_items × n_classes, never held as one array.
 
-    slice        (n_items, n_classes): the completed last slice, real-valued
-    """
+        slice        (n_items, n_classes): the completed last slice, real-valued
+        """
 
-    @property
-    def slice(self) -> Floats: ...
+        @property
+        def slice(self) -> Floats: ...
 
-    def label_rows(self, rows: Rows) -> LabelCodes:
-        """Return the argmax of each fibre of these items, (n_block_items, n_workers + 1)."""
+        def label_rows(self, rows: Rows) -> LabelCodes:
+            """Return the argmax of each fibre of these items, (n_block_items, n_workers + 1)."""
 
+    class Completer(Protocol):
+        """A method that completes the label tensor: a frozen dataclass; a call changes nothing.
 
-class Completer(Protocol):
-    """A method that completes the label tensor: a frozen dataclass; a call changes nothing.
+        A field `ranks` or `cp_rank` is its rank, which hidden answers may choose. Optional are the
+        class attributes `presets` and `slow` (see Aggregator) and two methods, whose `shape` is
+        (n_workers + 1, n_items, n_classes):
+        resolve_ranks(shape)          return the ranks that a call would use, for the record
+        bytes_needed(shape, n_votes)  return the most memory that a call holds beside the tensor, so
+                                      that a run is refused beforehand rather than killed
+        """
 
-    A field `ranks` or `cp_rank` is its rank, which hidden answers may choose. Optional are the
-    class attributes `presets` and `slow` (see Aggregator) and two methods, whose `shape` is
-    (n_workers + 1, n_items, n_classes):
-    resolve_ranks(shape)          return the ranks that a call would use, for the record
-    bytes_needed(shape, n_votes)  return the most memory that a call holds beside the tensor, so
-                                  that a run is refused beforehand rather than killed
-    """
+        def __call__(self, tensor: LabelTensor, on_iteration: OnIteration = ...) -> Completion: ...
 
-    def __call__(self, tensor: LabelTensor, on_iteration: OnIteration = ...) -> Completion: ...
+else:
+    Aggregator = Completion = Completer = Any

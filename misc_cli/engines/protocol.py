@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial, reduce
 from operator import iadd
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -95,18 +95,6 @@ class Block:
     def class_totals(self) -> Floats:
         """Count the votes of each class on these items, (n_block_items, n_classes)."""
         return self.totals() if self.totals else totals_by_class(self.matrix, self.n_classes)
-
-
-class Kernel(Protocol[SumsOut]):
-    """A frozen dataclass of shared state that can be pickled. A call does not change its arguments.
-
-    The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two class
-    attributes help an engine that lost some rows, or keeps none, to make them again:
-    needs   names of the rows that its new rows depend on (without it: any)
-    writes  names of its new rows, the same on every block (without it: any)
-    """
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
 
 
 def row_names(which: str, *kernels: Kernel[Any]) -> frozenset[str] | None:
@@ -191,28 +179,6 @@ def count_known(_: Block, rows: RowArrays) -> int:
     return int((rows[GOLD] >= 0).sum()) if GOLD in rows else 0
 
 
-class Engine(Protocol):
-    """Stores votes and per-item arrays in blocks and runs kernels over them."""
-
-    @property
-    def n_items(self) -> int: ...
-    @property
-    def n_workers(self) -> int: ...
-    @property
-    def n_classes(self) -> int: ...
-    @property
-    def n_votes(self) -> int: ...
-    @property
-    def ordered(self) -> bool:
-        """Return True if the classes are ordered."""
-
-    def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        """Run the kernel on each block; keep the new rows, return the sums of all blocks."""
-
-    def whole(self, name: str) -> Array | None:
-        """Return the rows of this name for all items as one array, if they are in this process."""
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """All workers, in byte order, and all classes, in class order; both are small."""
@@ -225,40 +191,76 @@ class Vocabulary:
 Columns = Mapping[str, Any]  # name → arrow array or numpy array, all of one length
 
 
-class MakeColumns(Protocol):
-    """Turns rows of some items into columns of a table. It can be pickled."""
-
-    def __call__(self, items: Names, rows: RowArrays) -> Columns: ...
-    def of_nothing(self, n_classes: int) -> Columns:
-        """Return the columns without rows, for their names and types."""
-
-
 # Writes chunks of a table to a file and returns its SHA-256. It can be pickled.
 WriteChunks = Callable[[Iterable[Columns], Path], str]
 
 
-class AnswerEngine(Engine, Protocol):
-    """An engine that holds all answers of a run, and knows what they are called."""
+if TYPE_CHECKING:  # interfaces, which only annotations name
 
-    @property
-    def vocabulary(self) -> Vocabulary: ...
-    @property
-    def counts(self) -> Counts: ...
-    @property
-    def inputs(self) -> Sequence[Mapping[str, Any]]:
-        """Return name, size and SHA-256 of each file that the engine read."""
+    class Kernel(Protocol[SumsOut]):
+        """A frozen dataclass of shared state that can be pickled; a call changes no argument.
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Return what run.json says of the engine."""
+        The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two
+        class attributes help an engine that lost some rows, or keeps none, to make them again:
+        needs   names of the rows that its new rows depend on (without it: any)
+        writes  names of its new rows, the same on every block (without it: any)
+        """
 
-    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
-        """Yield the columns of all items, sorted by item from the first row to the last."""
+        def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
 
-    def write_parts(
-        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
-    ) -> dict[str, str]:
-        """Write one file per part, where the part is; return SHA-256 by name of file."""
+    class Engine(Protocol):
+        """Stores votes and per-item arrays in blocks and runs kernels over them."""
+
+        @property
+        def n_items(self) -> int: ...
+        @property
+        def n_workers(self) -> int: ...
+        @property
+        def n_classes(self) -> int: ...
+        @property
+        def n_votes(self) -> int: ...
+        @property
+        def ordered(self) -> bool:
+            """Return True if the classes are ordered."""
+
+        def sweep(self, kernel: Kernel[Sums]) -> Sums:
+            """Run the kernel on each block; keep the new rows, return the sums of all blocks."""
+
+        def whole(self, name: str) -> Array | None:
+            """Return the rows of this name of all items as one array, if in this process."""
+
+    class MakeColumns(Protocol):
+        """Turns rows of some items into columns of a table. It can be pickled."""
+
+        def __call__(self, items: Names, rows: RowArrays) -> Columns: ...
+        def of_nothing(self, n_classes: int) -> Columns:
+            """Return the columns without rows, for their names and types."""
+
+    class AnswerEngine(Engine, Protocol):
+        """An engine that holds all answers of a run, and knows what they are called."""
+
+        @property
+        def vocabulary(self) -> Vocabulary: ...
+        @property
+        def counts(self) -> Counts: ...
+        @property
+        def inputs(self) -> Sequence[Mapping[str, Any]]:
+            """Return name, size and SHA-256 of each file that the engine read."""
+
+        @property
+        def facts(self) -> Mapping[str, Any]:
+            """Return what run.json says of the engine."""
+
+        def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+            """Yield the columns of all items, sorted by item from the first row to the last."""
+
+        def write_parts(
+            self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
+        ) -> dict[str, str]:
+            """Write one file per part, where the part is; return SHA-256 by name of file."""
+
+else:
+    Kernel = Engine = MakeColumns = AnswerEngine = Any
 
 
 def add_up(partials: Iterable[Sums]) -> Sums:

@@ -173,10 +173,12 @@ class CrossValidation:
         self._marked: Fold | None = None
         n_folds, share = fold_plan(self.n_votes)
         n_folds = min(n_folds, most_folds or n_folds)
-        hiding = viewed_folds(engine, n_folds, share, seed)
+        hiding: Iterator[Fold]
         if isinstance(engine, MemoryEngine):
             kept = folds(engine.labels, n_folds, share, seed)
             hiding = (Fold(engine.with_labels(labels), hidden) for labels, hidden in kept)
+        else:
+            hiding = viewed_folds(engine, n_folds, share, seed)
         self.late = worker_pool.clock() >= deadline
         while not self.late and (fold := next(hiding, None)) is not None:
             self.folds.append(fold)
@@ -296,7 +298,8 @@ class CrossValidation:
         done: list[Trial] = []
         for trial in run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel):
             done.append(trial)
-            self._report("search", trial, len(done), len(tasks))
+            line = Iteration("search", len(done), seconds=trial.seconds, extra={"of": len(tasks)})
+            self._note(line, trial.method.name)
         starts = range(0, len(done) - len(numbers) + 1, max(len(numbers), 1))
         return [Score(done[at].method, done[at : at + len(numbers)]) for at in starts if numbers]
 
@@ -322,7 +325,8 @@ class CrossValidation:
         done = run_all(attempt, missing, deadline=last, parallel=self.parallel)
         for number, trial in enumerate(done, start=1):
             fitted[trial.method.name] = trial
-            self._report("fitted", trial, number, len(missing))
+            line = Iteration("fitted", number, seconds=trial.seconds, extra={"of": len(missing)})
+            self._note(line, trial.method.name)
         found = [fitted[member.name] for member in members if member.name in fitted]
         for trial in found:
             for iteration in trial.records:
@@ -333,10 +337,6 @@ class CrossValidation:
 
     def _note(self, iteration: Iteration, candidate: str) -> None:
         self.on_iteration(replace(iteration, extra={**iteration.extra, "candidate": candidate}))
-
-    def _report(self, stage: str, trial: Trial, done: int, of: int) -> None:
-        line = Iteration(stage, done, seconds=trial.seconds, extra={"of": of})
-        self._note(line, trial.method.name)
 
     def calibration(
         self, scores: Sequence[Score], shares: Sequence[float], first: Score | None = None

@@ -80,7 +80,8 @@ class Forgetful(LocalEngine):
 
     def __init__(self, labels: Labels) -> None:
         super().__init__(labels.votes, ordered=labels.ordered)
-        self.log, self.n_sweeps, self.n_again = list[Kernel[Any]](), 0, 0
+        self.log: list[Kernel[Any]] = []
+        self.n_sweeps, self.n_again = 0, 0
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         self.n_sweeps += 1
