@@ -147,7 +147,8 @@ def plain_words(column: Any) -> Any:
 
 def is_one_of(column: Any, *values: str) -> Any:
     """Return a mask of the rows whose text, without case and spaces around, is one of these."""
-    hit = pc.is_in(plain_words(column), pa.array([value.lower() for value in values]))
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
+    hit = pc.is_in(words, pa.array([value.lower() for value in values]))
     if not pc.any(hit).as_py():  # no row need be looked at
         return pa.array(np.zeros(len(column), dtype=bool))
     return hit.take(column.indices)

@@ -116,7 +116,9 @@ def open_table(
         delimiter = max(fits, key=fits.__getitem__)
     else:
         delimiter = delimiter_of(delimiter)
-    n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
+    first = next(_records(lines[:1], delimiter), [])
+    is_title = header is not False and sum(1 for cell in first if cell.strip()) <= 2
+    n_before = _count_titles(lines, delimiter, synonyms) if is_title else 0
     first = next(_records(lines[n_before:], delimiter), [])
     if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
         n_lines = count(source.content, b"\n")
@@ -298,13 +300,11 @@ class DelimitedText:
                 name, reason = self.source.name, f"{one_line(error)}; check the file's layout"
                 ragged = (one for one in self._numbered_rows() if len(one[1]) != self.width)
                 for line, row in islice(ragged, 1):
-                    name, reason = (
-                        f"{name}, line {line}",
-                        (
-                            f"{len(row)} columns where the first row has {self.width}; quote cells "
-                            "that hold the delimiter, set --delimiter, or leave such rows out with "
-                            "--max-bad-rows 1%"
-                        ),
+                    name = f"{name}, line {line}"
+                    reason = (
+                        f"{len(row)} columns where the first row has {self.width}; quote cells "
+                        "that hold the delimiter, set --delimiter, or leave such rows out with "
+                        "--max-bad-rows 1%"
                     )
                 raise InputError(f"{name}: {reason}") from None
         texts = {name: table[name] for name in table.column_names}

@@ -112,11 +112,13 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if is_nobody:
         found["worker"] = []
     if "label" not in declared:
-        taken = [name for own in declared.values() for name in own]
-        own = [name for name in found["label"] if name not in taken]
+        others = [name for own in declared.values() for name in own]
+        own = [name for name in found["label"] if name not in others]
         classes = [n for n in own if n not in profile.names or profile.kind(n).name in WITH_CLASSES]
         found["label"] = classes or own
-    if "item" not in declared:
+    taken = (*found["worker"], *found["label"])
+    is_plain = [n not in taken and normalise(n) not in _TEXTS for n in found["item"]] == [True]
+    if "item" not in declared and not is_plain:
         found["item"] = _items(profile, found)
     items = [name for name in found["item"] if name in profile.names]
     is_weak = [normalise(name) in WEAK_WORKERS for name in found["worker"]] == [True]
@@ -128,7 +130,8 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     has_worker = bool(found["worker"]) or is_nobody
     if not found["label"] and has_worker and found["item"]:
         found["label"] = _answers(profile, found)
-    if "label" not in declared and all(len(own) == 1 for own in found.values()):
+    is_single = all(len(own) == 1 for own in found.values())
+    if "label" not in declared and is_single and len(names) > len(found):
         _refuse_consensus(profile, found)
     missing = [role for role, own in found.items() if not own]
     if is_row and "item" in missing:
@@ -148,9 +151,9 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     for role in ("worker", "item"):
         if role not in declared and len(found[role]) > 1:
             raise rivals(document.name, role, found[role])
-    taken = [name for role in found for name in found[role]]
-    if len(set(taken)) < len(taken):
-        twice = next(name for name in taken if taken.count(name) > 1)
+    chosen = [name for role in found for name in found[role]]
+    if len(set(chosen)) < len(chosen):
+        twice = next(name for name in chosen if chosen.count(name) > 1)
         raise InputError(
             f"{document.name}: column {twice} would be two of worker, item and label; "
             "set --worker-col, --item-col and --label-col"
