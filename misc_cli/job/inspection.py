@@ -11,7 +11,7 @@ from misc_cli.errors import InputError
 from misc_cli.quality.agreement import summarize
 from misc_cli.readers import checks
 from misc_cli.readers.answer_table import joined_tables
-from misc_cli.readers.candidates import candidates, only_one
+from misc_cli.readers.candidates import NO_OTHER, candidates
 from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import grouped, options_of, single
@@ -69,14 +69,13 @@ def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None, Re
         opened = open_answers(source, options)
     except InputError as error:
         found = candidates(source, options, error, MOST_READINGS)
-        only = only_one(found)
-        if only is None:
+        if not found or not found[0].is_strong:
             facts["refused"] = str(error)
             facts["readings"] = [(one.flags, _samples(one.table.answers)) for one in found]
             return facts, None, options
-        options = replace(options, **only.given)
+        options = replace(options, **found[0].given)
         opened = open_answers(source, options)
-        facts["how"] = "a guess: no other reading was found in which answers to an item agree"
+        facts["how"] = f"a guess: {NO_OTHER}"
     facts["reader"], facts["title"] = opened.reading.reader, opened.reading.title
     facts["how"] = facts["how"] or opened.reading.how
     facts["notes"] = list(opened.reading.notes)

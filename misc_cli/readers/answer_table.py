@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.types import Answers, KnownLabels
+from misc_cli.readers.vocabulary import ROLES
 
 
 @dataclass(frozen=True)
 class FileInfo:
     """The reading of one file, as run.json records it.
 
-    flags  the flags that declare the same reading, so that a nightly job can pin them
+    read_as  one line: worker = a, item = b, label = c; 56 rejected, 12 empty set aside
+    flags    the flags that declare the same reading, so that a nightly job can pin them
     """
 
     name: str
@@ -39,7 +41,7 @@ class FileInfo:
         own = dict(self.columns)
         if "a column for each" in own.values():
             own.pop("label", None)
-        return read_as(own, {})
+        return ", ".join(f"{role} = {own[role]}" for role in ROLES if role in own)
 
     @property
     def form(self) -> str:
@@ -81,13 +83,6 @@ class AnswerTable:
             items = [str(item).strip() for item in pa.array(columns["item"]).to_pylist()]
             beside = {n: pa.array([t.get(i, "") for i in items]) for n, t in self.kept.items()}
             yield {**columns, **beside}
-
-
-def read_as(columns: Mapping[str, str], set_aside: Mapping[str, int]) -> str:
-    """Return one line: worker = a, item = b, label = c; 56 rejected, 12 empty set aside."""
-    roles = [f"{role} = {columns[role]}" for role in ("worker", "item", "label") if role in columns]
-    aside = ", ".join(f"{n:,} {reason}" for reason, n in set_aside.items())
-    return ", ".join(roles) + (f"; {aside} set aside" if aside else "")
 
 
 def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:

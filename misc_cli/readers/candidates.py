@@ -44,6 +44,7 @@ LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of
 MOST_KAPPA = 0.95  # beyond it a label is as good as a property of the item
 LEAST_ITEMS = 10  # columns of a form that no name tells
 EACH = "each_question"
+NO_OTHER = "no other reading was found in which answers to an item agree"
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
 # Names of properties that are judged, not of people who judge.
@@ -84,13 +85,10 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     found = candidates(source, options, error) if isinstance(error, Refusal) else []
     if not found:
         raise error
-    only = only_one(found)
-    if only is not None:
-        told = (
-            f"{source.name}: a guess: no other reading was found in which answers to an item agree"
-        )
-        warnings.warn(f"{told}; {only.flags} declares it", MiscWarning, stacklevel=3)
-        return replace(options, **only.given)
+    if found[0].is_strong:
+        told = f"{source.name}: a guess: {NO_OTHER}; {found[0].flags} declares it"
+        warnings.warn(told, MiscWarning, stacklevel=3)
+        return replace(options, **found[0].given)
     names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
     others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
     said = {name: getattr(options, name) for name in (*names, *others)}
@@ -102,18 +100,13 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     raise InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
 
 
-def only_one(found: Sequence[Candidate]) -> Candidate | None:
-    """Return the reading that needs no asking."""
-    return found[0] if len(found) == 1 and found[0].is_strong else None
-
-
 def candidates(
     source: Source, options: ReadOptions, error: InputError | None = None, most: int = 1
 ) -> list[Candidate]:
     """Return other readings that were tried and are plausible, the most likely first.
 
-    At most `most` are remedies that the error names; without any, they are guesses. One is strong
-    only if every guess was tried.
+    At most `most` are remedies that the error names; without any, they are guesses. One is strong,
+    and needs no asking, only if every guess was tried and no other was found.
     """
     if memoryview(source.content).nbytes > MOST_BYTES:
         return []
@@ -133,8 +126,8 @@ def candidates(
             break
         found += filter(None, [_tried(source, options, given, is_guess=True)])
         n_tried += 1
-    is_whole = not remedies and n_tried == len(guesses)
-    return [replace(one, is_strong=one.is_strong and is_whole) for one in found]
+    is_only = not remedies and n_tried == len(guesses) and len(found) == 1
+    return [replace(one, is_strong=one.is_strong and is_only) for one in found]
 
 
 def _tried(

@@ -244,10 +244,10 @@ def doubts(answers: Answers) -> list[str]:
     item, label = answers.item[:FIRST_ROWS], answers.label[:FIRST_ROWS]
     words = label.dictionary.to_pylist() if len(label.dictionary) <= MOST_CLASSES else []
     classes = sorted({name.strip() for name in words if name and name.strip()})
-    spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
     perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
     told = []
-    if spelled:
+    if len({"".join(name.split()).casefold() for name in classes}) < len(classes):
+        spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
         told.append(
             f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces; "
             "--fold-case makes them one"

@@ -72,11 +72,10 @@ class Profile:
 
     def filled(self, *names: str) -> Any:
         """Return a mask of the rows that are empty in none of the columns."""
-        masks = [np.ones(self.n_rows, dtype=bool)]
+        masks = []
         for name in names:
-            column = self._column(name)
-            blank = pc.index(column.dictionary, pa.scalar("")).as_py()
-            masks.append(np.asarray(column.indices) != blank)
+            blank = pc.index(self._column(name).dictionary, pa.scalar("")).as_py()
+            masks.append(self.codes(name) != blank)
         return np.all(masks, axis=0)
 
     def cells(self, name: str) -> list[str]:
@@ -122,15 +121,11 @@ class Profile:
         again = n_values[n_rows > 1]
         return len(again) >= LEAST and bool((again == 1).all())
 
-    def tells_apart(self, key: Sequence[str], name: str, said: Sequence[str] = ()) -> bool:
-        """Return whether rows with the same key differ in a column: it is part of the key.
-
-        Rows that are blank in one of the columns `said` are no answers.
-        """
-        kept = self.filled(*said)
-        keys = self.codes(*key)[kept]
+    def tells_apart(self, key: Sequence[str], name: str) -> bool:
+        """Return whether rows with the same key differ in a column: it is part of the key."""
+        keys = self.codes(*key)
         n_rows = np.bincount(keys)
-        _, first = np.unique(self.codes(*key, name)[kept], return_index=True)
+        _, first = np.unique(self.codes(*key, name), return_index=True)
         n_values = np.bincount(keys[first], minlength=len(n_rows))
         again = n_rows > 1
         return bool(again.any() and (n_values == n_rows)[again].mean() >= 0.8)

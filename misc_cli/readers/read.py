@@ -22,7 +22,7 @@ from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
 from misc_cli.readers.addresses import check_stdin_once, expand
-from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables, read_as
+from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document, damaged_json, open_document
 from misc_cli.readers.layouts import read_layout
@@ -32,6 +32,7 @@ from misc_cli.readers.questions import pick
 from misc_cli.readers.reading import Question, Reading, rows_of, without_workers
 from misc_cli.readers.row_filters import answer_seconds, counting_rows, newest_last
 from misc_cli.readers.source import Source, open_source
+from misc_cli.readers.vocabulary import ROLES
 
 BAD_ROW = "broken row"
 
@@ -133,7 +134,7 @@ class OpenedFile:
         aside: dict[str, Any] = {r: np.asarray(rows) for r, rows in self.reading.aside.items()}
         for reason, rows in found.items():
             aside[reason] = np.concatenate([aside[reason], rows]) if reason in aside else rows
-        if not len(question):
+        if not len(question.label):
             told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
             what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
             raise EmptyFile(f"{name}: {what}; give a file with answers in it")
@@ -148,10 +149,12 @@ class OpenedFile:
         if table is not None and table.bad_lines:
             rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
         n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
+        told = ", ".join(f"{n:,} {reason}" for reason, n in n_aside.items())
+        roles = [f"{role} = {question.columns[role]}" for role in ROLES if role in question.columns]
         info = FileInfo(
             name=name,
             sha256=self.sha256,
-            n_rows=len(question),
+            n_rows=len(question.label),
             format=document.format,
             delimiter=None if table is None else table.delimiter,
             header=None if table is None else table.header,
@@ -159,7 +162,7 @@ class OpenedFile:
             reader=self.reading.reader,
             question=question.name,
             set_aside=n_aside,
-            read_as=read_as(question.columns, n_aside),
+            read_as=", ".join(roles) + (f"; {told} set aside" if told else ""),
             flags=None if layout is None else flags_of(layout.options(view)),
         )
         seconds = answer_seconds(view, question, options)
