@@ -43,8 +43,6 @@ GROUPS = {
 
 @click.group(
     cls=Group,
-    places=COMMANDS,
-    titles=GROUPS,
     context_settings={
         "auto_envvar_prefix": "MISC",
         "help_option_names": ["-h", "--help"],
@@ -66,3 +64,6 @@ def misc() -> None:
     Answers are rows of worker, item and label, in CSV, TSV, JSON or Parquet files; "-" is stdin.
     Results go to stdout unless -o names a file.
     """
+
+
+misc.places, misc.titles = COMMANDS, GROUPS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -39,15 +40,8 @@ class Group(click.Group):
     of the help, by their first command.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        places: dict[str, tuple[str, str]],
-        titles: dict[str, str],
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, **kwargs)
-        self.places, self.titles = places, titles
+    places: Mapping[str, tuple[str, str]] = {}
+    titles: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.places)

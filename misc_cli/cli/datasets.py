@@ -15,19 +15,19 @@ from misc_cli.cli.tables import Table
 from misc_cli.errors import ConfigError, InputError
 
 
-@click.group(
-    cls=Group,
-    places={
-        "list": ("datasets:list_datasets", "Names, sizes and where the copies are."),
-        "fetch": ("datasets:fetch", "Download datasets, check their SHA-256 and keep them."),
-    },
-    titles={"list": "Commands"},
-)
+@click.group(cls=Group)
 def group() -> None:
     """List, fetch and find public datasets: the paper's six, and ten more.
 
     Copies are in the user's cache. misc holds none: files come from where they are published.
     """
+
+
+group.places = {
+    "list": ("datasets:list_datasets", "Names, sizes and where the copies are."),
+    "fetch": ("datasets:fetch", "Download datasets, check their SHA-256 and keep them."),
+}
+group.titles = {"list": "Commands"}
 
 
 @options.command("misc datasets list --json", *options.json_output)

@@ -126,7 +126,10 @@ def performed(
     began
         When the process began, by the monotonic clock; now if it is not given.
     """
-    methods, each = checked(request), request.each_question
+    check_stdin_once(request.files)
+    methods, each = build(request.settings), request.each_question
+    if request.engine != LOCAL:
+        pipeline.check_engine(request.engine, request.settings, methods)
     gates: list[Gate] = []
     compares = request.changes is not None
     if request.fail_if:
@@ -196,22 +199,14 @@ def _tripped(gates: Sequence[Gate], figures: dict[str, Figure]) -> list[str]:
 def run_in_memory(
     request: AggregateRequest, observer: Observer, *, began: float | None = None
 ) -> QuestionRun:
-    """Read and aggregate the answers to one question; write nothing."""
-    methods = checked(request)
+    """Read and aggregate the answers to one question on the local engine; write nothing."""
+    check_stdin_once(request.files)
+    methods = build(request.settings)
     watch = Stopwatch(began or time.monotonic(), observer.on_stage)
     with ExitStack() as stack:
         (run,) = inputs_of(request, observer, watch, stack)
         fit(run, methods, observer, watch)
         return run
-
-
-def checked(request: AggregateRequest) -> Methods:
-    """Return the methods; what cannot be done is refused before anything is read."""
-    check_stdin_once(request.files)
-    methods = build(request.settings)
-    if request.engine != LOCAL:
-        pipeline.check_engine(request.engine, request.settings, methods)
-    return methods
 
 
 def fit(

@@ -83,9 +83,10 @@ class AggregateRequest:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        reading = [one.name for one in fields(self.reading) if getattr(self.reading, one.name)]
-        others = [one.name for one in fields(self) if getattr(self, one.name)]
-        check_flags(self.engine, reading, others)
+        if self.engine != LOCAL or self.spill or self.scheduler:
+            reading = [one.name for one in fields(self.reading) if getattr(self.reading, one.name)]
+            others = [one.name for one in fields(self) if getattr(self, one.name)]
+            check_flags(self.engine, reading, others)
         if self.each_question and self.state is not None:
             raise ConfigError(
                 "--state is for one question; pick it with --question, one run for each"
