@@ -84,16 +84,6 @@ class VoteFractions:
 
 
 @dataclass(frozen=True)
-class ExpectedCounts:
-    """Sum n_w[ck] over the current posteriors, which stay as they are."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        return {}, sums_of(block, rows[POSTERIORS])
-
-
-@dataclass(frozen=True)
 class Expectation:
     """The E-step (eq. 2.5), which also adds up the sums for the next M-step.
 
@@ -138,6 +128,11 @@ class Expectation:
         return {POSTERIORS: scores}, sums
 
 
+def expected_sums(block: Block, rows: RowArrays) -> Sums:
+    """Return the sums of a block with its current posteriors: n_w[ck] for a `SumOver`."""
+    return sums_of(block, rows[POSTERIORS])
+
+
 def sums_of(block: Block, posteriors: Floats) -> Sums:
     """Return the sums of a block with these posteriors."""
     return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
@@ -146,7 +141,7 @@ def sums_of(block: Block, posteriors: Floats) -> Sums:
 def expected_counts(labels: Labels, posteriors: Floats) -> Floats:
     """Return n_w[ck] = Σ_i T_ic · [worker w answered k on i], (n_workers, K, K)."""
     engine = LocalEngine(labels.votes, {POSTERIORS: posteriors})
-    return engine.sweep(ExpectedCounts()).by_worker
+    return engine.sweep(SumOver(expected_sums)).by_worker
 
 
 def crowd_rows(counts: Floats) -> Floats:
@@ -156,7 +151,7 @@ def crowd_rows(counts: Floats) -> Floats:
 
 def shrunk_rows(counts: Floats, shrinkage: float) -> Floats:
     """Return confusions of counts (n_workers, K, K), each row with `shrinkage` crowd answers."""
-    return normalise_rows(counts + shrinkage * crowd_rows(counts))
+    return normalise_rows(counts + shrinkage * normalise_rows(counts.sum(axis=0)))
 
 
 def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float) -> Floats:

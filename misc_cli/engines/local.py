@@ -13,7 +13,7 @@ import numpy as np
 from misc_cli.data.encode import Counts
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Aggregator, Fitted, Labels, Names, OnIteration
-from misc_cli.data.votes import Rows, Votes
+from misc_cli.data.votes import Rows, SparseVotes, Votes
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
@@ -66,14 +66,16 @@ class LocalEngine:
         # Kernels that run together are tasks of their own: threads have work even in one block.
         kernels = kernel.kernels if isinstance(kernel, FusedKernels) else (kernel,)
         votes, names, before, into = self.votes, self.items, dict(self.arrays), self._into
-        allocate = self._allocate
+        allocate, sparse = self._allocate, isinstance(votes, SparseVotes)
 
         def walk(task: tuple[Kernel[Any], Rows]) -> Any:
             one, rows = task
             views = {name: array[rows] for name, array in before.items()}
             items = None if names is None else names.slice(rows.start, rows.stop - rows.start)
-            makes = partial(votes.block, rows), partial(votes.class_totals, rows)
-            new, sums = one(Block(items, votes.n_classes, *makes), views)
+            # of sparse votes a block counts the classes by its matrix
+            totals = None if sparse else partial(votes.class_totals, rows)
+            block = Block(items, votes.n_classes, partial(votes.block, rows), totals)
+            new, sums = one(block, views)
             for name, values in new.items():
                 with _allocating:  # for the first block that has such rows
                     if name not in into:

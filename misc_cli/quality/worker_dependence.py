@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
+from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, expected_sums, shrunk_rows
 from misc_cli.data.holdout import Positions, without
 from misc_cli.data.types import Codes, Floats, Names
 from misc_cli.data.votes import SparseVotes
@@ -350,5 +350,5 @@ def judged_by_all_answers(confusions: Floats, engine: Engine, pairs: WorkerPairs
 
     `engine` holds all answers and the posteriors of a fit that did not see the copies' own.
     """
-    own = shrunk_rows(engine.sweep(ExpectedCounts()).by_worker, PSEUDO_ANSWERS)
+    own = shrunk_rows(engine.sweep(SumOver(expected_sums)).by_worker, PSEUDO_ANSWERS)
     return np.where((pairs.groups >= 0)[:, None, None], own, confusions)

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import (
     PSEUDO_ANSWERS,
-    ExpectedCounts,
     Sums,
     confusions_of,
+    expected_sums,
     shrunk_rows,
 )
 from misc_cli.data.encode import trimmed
@@ -72,7 +72,7 @@ def peer_agreement(engine: Engine) -> PeerAgreement:
     """Compare each worker with the others, from the posteriors on the engine, in three sweeps."""
     said = said_by_workers(engine).astype(np.float64)
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
-    counted = engine.sweep(ExpectedCounts())
+    counted = engine.sweep(SumOver(expected_sums))
     crowd = counted.by_worker.sum(axis=0) + 0.5 / engine.n_classes  # [true, observed]
     typical = crowd / crowd.sum(axis=1, keepdims=True)
     kernel = partial(_compare, tables=log_tables(counted), typical=typical, shares=shares)
@@ -249,7 +249,7 @@ def median_seconds(answers: Answers, workers: Names) -> Floats | None:
 def labels_that_change(engine: Engine) -> Indices:
     """Return how many labels would be others without each worker's answers, (n_workers,)."""
     return engine.sweep(
-        SumOver(partial(_changed, tables=log_tables(engine.sweep(ExpectedCounts()))))
+        SumOver(partial(_changed, tables=log_tables(engine.sweep(SumOver(expected_sums)))))
     )
 
 

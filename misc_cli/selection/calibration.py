@@ -43,10 +43,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import shrunk_rows
-from misc_cli.data.holdout import FLOOR, SEEDS, Names, Triplets, item_keys
+from misc_cli.data.holdout import FLOOR, SEEDS, Names, Triplets, answers_of, item_keys
 from misc_cli.data.holdout import mixed as hashed
 from misc_cli.data.posteriors import normalise_scores
 from misc_cli.data.types import Codes, Floats
+from misc_cli.data.votes import SparseVotes
 
 TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
 VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
@@ -259,34 +260,19 @@ def evidence_of_votes(matrix: sp.csr_array, confusions: Floats, class_sizes: Flo
 
     class_sizes (K,) is how many items each class is expected to have.
     """
-    items, workers, classes = _votes(matrix.indptr, matrix.indices, len(class_sizes))
+    votes = answers_of(SparseVotes(matrix, *confusions.shape[:2]))
     prior = (class_sizes + 1.0) / (class_sizes + 1.0).sum()
-    found = _posteriors(items, workers, classes, np.log(confusions), prior, matrix.shape[0])
-    return found
+    logs = np.log(confusions)
+    return _posteriors(votes.items, votes.workers, votes.classes, logs, prior, matrix.shape[0])
 
 
-def standard_errors(
-    pointers: npt.NDArray[np.integer],
-    columns: npt.NDArray[np.integer],
-    counts: Floats,
-    seed: int = 0,
-) -> float:
+def standard_errors(matrix: sp.csr_array, counts: Floats, seed: int = 0) -> float:
     """Return how many standard errors more answers agree than those of simulated crowds."""
-    items, workers, classes = _votes(pointers, columns, counts.shape[1])
-    n_items = len(pointers) - 1
+    votes = answers_of(SparseVotes(matrix, *counts.shape[:2]))
+    items, workers, n_items = votes.items, votes.workers, matrix.shape[0]
     confusions = shrunk_rows(counts, SHRINKAGE)
     said = counts.sum(axis=(0, 2))
     prior, logs = (said + 1.0) / (said + 1.0).sum(), np.log(confusions)
-
-    def agreement(classes: Codes, posteriors: Floats) -> Floats:
-        """Return how far answers to each item agree beyond what its class explains, (n_items,)."""
-        label = posteriors.argmax(axis=1)[items]
-        agreed = np.zeros(n_items)
-        for code in range(confusions.shape[2]):
-            beyond = (classes == code) - confusions[workers, label, code]
-            squared = np.bincount(items, beyond, n_items) ** 2
-            agreed += squared - np.bincount(items, beyond**2, n_items)
-        return agreed
 
     def drawn(chances: Floats) -> Codes:
         """Draw a class for each row of probabilities, (n, n_classes)."""
@@ -294,29 +280,29 @@ def standard_errors(
         codes: Codes = (chances.cumsum(axis=1)[:, :-1] < places).sum(axis=1, dtype=np.int32)
         return codes
 
-    posteriors = _posteriors(items, workers, classes, logs, prior, n_items)
-    real = agreement(classes, posteriors)
+    posteriors = _posteriors(items, workers, votes.classes, logs, prior, n_items)
+    answers, found = votes.classes, posteriors
     random = np.random.default_rng(seed)
-    made = []
-    for _ in range(FAKES):
-        of_items = drawn(posteriors)
-        answers = drawn(confusions[workers, of_items[items]])
-        found = _posteriors(items, workers, answers, logs, prior, n_items)
-        made.append(agreement(answers, found))
+    agreements = []  # of the crowd, then of the simulated ones
+    for fake in range(FAKES + 1):
+        if fake:
+            of_items = drawn(posteriors)
+            answers = drawn(confusions[workers, of_items[items]])
+            found = _posteriors(items, workers, answers, logs, prior, n_items)
+        # how far answers to each item agree beyond what its class explains, (n_items,)
+        label = found.argmax(axis=1)[items]
+        agreed = np.zeros(n_items)
+        for code in range(confusions.shape[2]):
+            beyond = (answers == code) - confusions[workers, label, code]
+            squared = np.bincount(items, beyond, n_items) ** 2
+            agreed += squared - np.bincount(items, beyond**2, n_items)
+        agreements.append(agreed)
+    real, *made = agreements
     spread = n_items * float(np.mean([one.var() for one in made]))
     if spread <= 0.0:
         return 0.0
     ahead = real.sum() - np.mean([one.sum() for one in made])
     return float(ahead / np.sqrt(spread * (1.0 + 1.0 / FAKES)))
-
-
-def _votes(
-    pointers: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], n_classes: int
-) -> tuple[Codes, Codes, Codes]:
-    """Return item, worker and class of each vote, (n_votes,)."""
-    workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
-    items = np.repeat(np.arange(len(pointers) - 1, dtype=np.int32), np.diff(pointers))
-    return items, workers, classes
 
 
 def _posteriors(

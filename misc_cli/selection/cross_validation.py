@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import ExpectedCounts, expected_counts, shrunk_rows
+from misc_cli.aggregators.confusion_kernels import expected_counts, expected_sums, shrunk_rows
 from misc_cli.aggregators.methods import DawidSkene
 from misc_cli.data.holdout import FLOOR, Triplets, fold_draws, fold_plan, folds, log_score
 from misc_cli.data.posteriors import harden
@@ -110,7 +110,7 @@ class Fold:
             counts = self.counts(posteriors)
         else:
             posteriors = revealed(training.engine, training.draw)[1]
-            counts = known = training.sweep(ExpectedCounts()).by_worker
+            counts = known = training.sweep(SumOver(expected_sums)).by_worker
         of_items = posteriors[hidden.items]
         if fitted.predictor is None:
             own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
@@ -379,8 +379,7 @@ class CrossValidation:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
         chosen = partial(looked_at, n_votes=self.n_votes, seed=self.seed)
         _, votes, _ = gathered_votes(self.engine, chosen)
-        expected = self._counts(0, [score], [1.0])
-        excess = standard_errors(votes.indptr, votes.indices, expected, self.seed)
+        excess = standard_errors(votes, self._counts(0, [score], [1.0]), self.seed)
         return float(np.clip((excess - PASSED) / (FAILED - PASSED), 0.0, 1.0))
 
     def by_gold(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
+from misc_cli.aggregators.confusion_kernels import expected_sums, shrunk_rows
 from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Floats
@@ -22,6 +22,7 @@ from misc_cli.engines.protocol import (
     Engine,
     Fitted,
     RowArrays,
+    SumOver,
     WriteRows,
 )
 from misc_cli.engines.views import behind
@@ -114,7 +115,7 @@ def combine(
         model = None
         if calibration.evidence:
             engine.sweep(WriteRows(mean, tuple(members), (POSTERIORS,)))
-            sums = engine.sweep(ExpectedCounts())
+            sums = engine.sweep(SumOver(expected_sums))
             model = (shrunk_rows(sums.by_worker, SHRINKAGE), sums.class_sizes)
         mean = partial(mean, softer=calibration, model=model)
     engine.sweep(WriteRows(mean, tuple(members), (POSTERIORS,)))
@@ -142,7 +143,7 @@ def mean_of(
     fitted = [trial.fitted for trial in trials]
     joint = fitted[0]
     if len(fitted) > 1:  # what they say of workers together
-        sums = here.sweep(ExpectedCounts())
+        sums = here.sweep(SumOver(expected_sums))
         joint = Fitted(
             confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
             class_prior=sums.class_sizes / here.n_items,

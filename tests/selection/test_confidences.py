@@ -49,7 +49,7 @@ def excess(labels: Labels) -> float:
     patient = registry.create("aggregator", "ds-em", "robust", max_iter=2000)
     counts = expected_counts(labels, patient(labels).posteriors)
     assert isinstance(labels.votes, SparseVotes)
-    return standard_errors(labels.votes.matrix.indptr, labels.votes.matrix.indices, counts)
+    return standard_errors(labels.votes.matrix, counts)
 
 
 def sureness(posteriors: Floats, truth: Codes) -> float:
