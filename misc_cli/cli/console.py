@@ -4,6 +4,8 @@ warnings   one line each, always, unless --quiet
 summary    on a terminal, or with --verbose
 progress   on a terminal a live line, from half a second on: what is done, how far, how long yet;
            with --verbose elsewhere a line every ten seconds
+
+On a terminal text is wrapped to its width; tables on stdout use the same functions.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import logging
 import math
 import os
 import sys
+import textwrap
 import time
+import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +24,9 @@ from dataclasses import dataclass, field
 from io import TextIOBase
 from itertools import count, cycle
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from misc_cli.cli import logs, startup
-from misc_cli.cli.tables import below, screen_width, wrapped
 from misc_cli.errors import MiscWarning, printable
 
 if TYPE_CHECKING:
@@ -126,6 +129,38 @@ class Progress:
         if left is not None and (left := left - (time.monotonic() - self.heard)) >= 1.0:
             parts.append(f"about {left:.0f} s left")
         return printable(" · ".join(filter(None, parts)))
+
+
+def columns_of(text: str) -> int:
+    """Return the columns that a text takes on a terminal: two for a Chinese sign, say."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def below(name: str, value: str, start: int, width: int | None) -> list[str]:
+    """Return the lines of a name and its value, which begins at `start` and goes on below."""
+    rest = wrapped(value, None if width is None else max(width - start, 20)) or [""]
+    before = name + " " * (start - columns_of(name))
+    return [f"{before}{rest[0]}".rstrip(), *(" " * start + line for line in rest[1:])]
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """Return a text in lines of whole words; a longer word is a line of its own."""
+    if width is None or columns_of(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def screen_width(stream: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal if a stream is one, stdout unless given; None if not."""
+    stream = stream or sys.stdout
+    if stream is None or not stream.isatty():
+        return None
+    with suppress(OSError, ValueError):
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns) or 80
+    return 80
 
 
 class Console:

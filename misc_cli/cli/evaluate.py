@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, tables
-from misc_cli.cli.tables import Table, facts_of, screen_width
+from misc_cli.cli.console import screen_width
+from misc_cli.cli.tables import Table, facts_of
 from misc_cli.errors import EXIT_GATE, EXIT_NOT_WHOLE, ConfigError, MiscError
 from misc_cli.run.fail_if import CHANGES, parse_gate
 from misc_cli.version import __version__

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import logs, options, startup, tables
+from misc_cli.cli.console import screen_width
 from misc_cli.cli.parameters import numbers, share
-from misc_cli.cli.tables import Table, print_tables, screen_width
+from misc_cli.cli.tables import Table, print_tables
 from misc_cli.errors import ConfigError, InputError, did_you_mean, printable
 
 if TYPE_CHECKING:

@@ -7,18 +7,15 @@ narrow, and no cell is ever cut. Elsewhere every column is shown.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import textwrap
-import unicodedata
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from misc_cli.cli.console import below, columns_of, screen_width, wrapped
 from misc_cli.errors import printable
 from misc_cli.version import SCHEMA
 
@@ -95,28 +92,6 @@ class Table:
         return GAP.join(cells).rstrip()
 
 
-def columns_of(text: str) -> int:
-    """Return the columns that a text takes on a terminal: two for a Chinese sign, say."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
-    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
-
-
-def below(name: str, value: str, start: int, width: int | None) -> list[str]:
-    """Return the lines of a name and its value, which begins at `start` and goes on below."""
-    rest = wrapped(value, None if width is None else max(width - start, 20)) or [""]
-    before = name + " " * (start - columns_of(name))
-    return [f"{before}{rest[0]}".rstrip(), *(" " * start + line for line in rest[1:])]
-
-
-def wrapped(text: str, width: int | None) -> list[str]:
-    """Return a text in lines of whole words; a longer word is a line of its own."""
-    if width is None or columns_of(text) <= width:
-        return [text]
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-
-
 def plain(tables: Sequence[Table], width: int | None = None) -> str:
     """Return tables as text, one below the other, each fitted to the width of a screen."""
     return "\n\n".join("\n".join(table.lines(width)) for table in tables) + "\n"
@@ -177,16 +152,6 @@ def latex(tables: Sequence[Table]) -> str:
         lines += [body[0], "\\hline", *body[1:], "\\hline", "\\end{tabular}"]
         lines += [f"% {note}" for note in table.notes]
     return "\n".join([*lines, ""])
-
-
-def screen_width(stream: TextIO | None = None) -> int | None:
-    """Return the columns of the terminal if a stream is one, stdout unless given; None if not."""
-    stream = stream or sys.stdout
-    if stream is None or not stream.isatty():
-        return None
-    with suppress(OSError, ValueError):
-        return int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns) or 80
-    return 80
 
 
 def print_tables(tables: Sequence[Table]) -> None:

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.cli.tables import Table, columns_of, plain
+from misc_cli.cli.console import columns_of
+from misc_cli.cli.tables import Table, plain
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.cli.conftest import on_screen
 from tests.report.crowds import answers
