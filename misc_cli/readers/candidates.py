@@ -20,20 +20,21 @@ from typing import Any
 import numpy as np
 
 from misc_cli.errors import InputError, MiscError, MiscWarning
+from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import exploded_cells
 from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
 from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
-from misc_cli.readers.options import ROW, ReadOptions, flags_of
+from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
 from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.source import Source
+from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import ABOUT, NAMING, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -82,7 +83,14 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     """
     if options.layout is not None:
         raise error
-    found = candidates(source, options, error) if isinstance(error, Refusal) else []
+    found: list[Candidate] = []
+    encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
+    if encoding is not None and path != STDIN:
+        options = replace(options, encoding=encoding[1])
+        source = open_source(path, options)
+        found = list(filter(None, [_tried(source, options, {}, is_guess=False)]))
+    elif isinstance(error, Refusal):
+        found = candidates(source, options, error)
     if not found:
         raise error
     if found[0].is_strong:
@@ -186,8 +194,8 @@ def _is_told(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions
         return len({name.strip()[:1] for name in given["worker_col"].split(",")}) == 1
-    if layout == "long":  # not a label that nearly follows from the item
-        return agree - chance < MOST_KAPPA * (1 - chance)
+    if layout == "long":  # bare positions, or a label that nearly follows from the item
+        return "header" not in given and agree - chance < MOST_KAPPA * (1 - chance)
     return bool(layout != "form")
 
 
@@ -210,6 +218,7 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             yield from _forms(profile) if platform[0].name == "mturk" else ()
         elif document.table.header is False or is_counted:
             yield from _matrices(profile, is_counted=is_counted)
+            yield from _headerless(profile)
         elif {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
             yield 1.0, {"worker_col": INNER, "item_col": OUTER}
         else:
@@ -218,6 +227,7 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             if profile.n_rows >= FEW_ROWS:
                 yield from _counted(document)
                 yield from _long(profile)
+                yield from _lists(document)
     except (MiscError, RecursionError):
         return
 
@@ -228,6 +238,11 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
     names, n_rows = document.names, len(document.table.sample)
     if len(names) < 3 or n_rows < FEW_ROWS:
         return
+    if document.format == "npy":
+        numbers = [whole_numbers(document, name) for name in names]
+        sums = [sum(own) for own in zip(*numbers, strict=True)] if all(numbers) else []
+        if len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
+            yield 1.0, {"layout": "counts"}
     cells = {name: document.sampled(name) for name in names}
     first, rest = names[0], [name for name in names[1:] if cells[name]]
     every = Counter(cell for name in rest for cell in cells[name])
@@ -262,6 +277,17 @@ def _agreement_without(document: Document, gap: str) -> float:
     return (agree - chance) / max(0.01, 1 - chance)
 
 
+def _headerless(profile: Profile) -> Iterator[Scored]:
+    """Propose positions of worker, item and label, by their values; no measured numbers."""
+    cells = {name: profile.document.sampled(name) for name in profile.names}
+    if any(is_number(cell) and "." in cell for own in cells.values() for cell in own):
+        return
+    hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
+    sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
+    for score, given in _rows(profile, sure or profile.names, profile.names, most=1):
+        yield score, {**given, "header": False}
+
+
 def _counted(document: Document) -> Iterator[Scored]:
     """Propose neighbouring columns of whole numbers whose rows sum to one number, or nearly."""
     names = [n for n in document.names if n.strip() and not words_of(n) & {"id", "index", "year"}]
@@ -277,6 +303,17 @@ def _counted(document: Document) -> Iterator[Scored]:
             return
     for given in _with_item(document, Layout("counts", label=own), own):
         yield 0.9, given
+
+
+def _lists(document: Document) -> Iterator[Scored]:
+    """Propose a column of lists of votes: "2, 3, 3", "[1, 1, 0]"."""
+    for name in document.names:
+        cells = document.sampled(name)
+        lists = [[part.strip() for part in cell.strip("[]()").split(",")] for cell in cells]
+        every = Counter(part for own in lists for part in own)
+        is_list = bool(cells) and sum(len(own) > 2 for own in lists) > 0.9 * len(lists)
+        if is_list and len(every) <= FEW_CLASSES and any(len(set(o)) < len(o) for o in lists):
+            yield 0.5, {"worker_col": NOBODY, "label_col": name}
 
 
 def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:

@@ -241,7 +241,9 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
 
 def doubts(answers: Answers) -> list[str]:
     """Return what is odd about answers, for warnings; the first rows tell."""
-    item, label = answers.item[:FIRST_ROWS], answers.label[:FIRST_ROWS]
+    worker, item, label = (
+        getattr(answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
+    )
     words = label.dictionary.to_pylist() if len(label.dictionary) <= MOST_CLASSES else []
     classes = sorted({name.strip() for name in words if name and name.strip()})
     perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
@@ -269,6 +271,12 @@ def doubts(answers: Answers) -> list[str]:
         told.append(f"{n_classes:,} classes, and answers agree no more than by chance")
     elif (counts == 1).sum() * 2 > n_classes > 12:
         told.append(f"most of {n_classes:,} classes are seen once")
+    workers = np.asarray(worker.indices).astype(np.int64)
+    own = np.bincount(workers)
+    own = own[own > 0]
+    n_said = len(np.unique(workers * len(label.dictionary) + np.asarray(label.indices)))
+    if n_classes > 1 and len(own) > 2 and own.min() > 4 and n_said == len(own):
+        told.append("each worker gives one label only")
     return told
 
 
