@@ -254,7 +254,9 @@ def inputs_of(
     """
     from misc_cli.readers.known_labels import Known, read_known, read_known_each
 
-    sources, reading, files = request.sources, request.reading, request.known_files
+    sources, reading = request.sources, request.reading
+    named = {"gold": None if request.gold == AUTO else request.gold, "truth": request.truth}
+    files = {role: file for role, file in named.items() if file is not None}
     if request.engine != LOCAL:
         known = {role: read_known(file, reading) for role, file in files.items()}
         return [_on_engine(request, known, observer, watch, stack)]
