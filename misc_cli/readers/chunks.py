@@ -267,7 +267,7 @@ def _laid_out(document: Document, options: ReadOptions) -> Piece:
     layout = reading.layout
     if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
         raise _not_streamed(document.name, "its items or workers are no single column")
-    places = tuple(document.position(getattr(layout, role)[0]) for role in ROLES)
+    places = tuple(document.names.index(getattr(layout, role)[0]) for role in ROLES)
     return Piece(
         document.name,
         places,

@@ -66,16 +66,14 @@ class Document:
     def names(self) -> list[str]:
         return self.table.names
 
-    def position(self, name: str) -> int:
-        """Return where the column of this name is; an error if there are two."""
-        if self.names.count(name) != 1:
-            found = f"{self.names.count(name)} columns" if name in self.names else "no column"
-            raise InputError(f"{self.name}: {found} called {name!r}; rename the columns")
-        return self.names.index(name)
-
     def columns(self, names: Sequence[str]) -> list[Any]:
         """Return columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
-        return self.table.fetch([self.position(name) for name in names])
+        every = self.names
+        for name in names:
+            if every.count(name) != 1:
+                found = f"{every.count(name)} columns" if name in every else "no column"
+                raise InputError(f"{self.name}: {found} called {name!r}; rename the columns")
+        return self.table.fetch([every.index(name) for name in names])
 
     def sampled(self, name: str) -> Row:
         """Return the first cells of a column, those that are not empty."""

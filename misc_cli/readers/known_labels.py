@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 
 from misc_cli.data.types import KnownLabels
 from misc_cli.errors import InputError
@@ -61,13 +62,14 @@ def _known(
     source: Source, synonyms: Synonyms, delimiter: str | None, question: str | None = None
 ) -> Known:
     with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(source.sha256)
+        digest = pool.submit(sha256, source.raw)
         document, chosen, columns = read_columns(
             source, dict.fromkeys(synonyms), synonyms, delimiter
         )
         table, n_rows = document.table, len(columns["item"])
-        layout = (document.format, table.delimiter, table.header, chosen)
-        info = FileInfo(source.name, digest.result(), n_rows, *layout, question=question)
+        layout = (n_rows, document.format, table.delimiter, table.header, chosen)
+        hashed = digest.result().hexdigest()
+        info = FileInfo(source.name, hashed, *layout, question=question)
     if not n_rows:
         raise InputError(f"{source.name}: a header and no rows; give a file with labels in it")
     return Known(KnownLabels(columns["item"], columns["label"], source.name), info)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -191,13 +192,14 @@ def _kept_columns(view: Document, question: Question, keep: str) -> dict[str, di
 def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
     """Return a file, read whole, before any question is chosen."""
     with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(source.sha256)
+        digest = pool.submit(sha256, source.raw)
         try:
             document = opened_document(source, options)
             reading = read_document(document, options)
         except (RecursionError, UnicodeEncodeError):
             raise damaged_json(source.name) from None
-        return OpenedFile(document, reading.view or document, reading, digest.result())
+        view = reading.view or document
+        return OpenedFile(document, view, reading, digest.result().hexdigest())
 
 
 def opened_document(source: Source, options: ReadOptions) -> Document:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import mmap
 import os
 import re
@@ -37,7 +36,7 @@ _PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\
 class Source:
     """One input.
 
-    raw      its bytes as they are, in memory or mapped
+    raw      its bytes as stored, in memory or mapped: hashed, sha256sum says the same of the file
     content  unpacked, and UTF-8 without a mark, unless binary
     quotes_span_lines  the user knows of cells with many lines
     is_rows  the rows of a database, as CSV with a header
@@ -48,11 +47,6 @@ class Source:
     content: Buffer
     quotes_span_lines: bool = False
     is_rows: bool = False
-
-    def sha256(self) -> str:
-        """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
-        # hashing lets other threads run meanwhile
-        return hashlib.sha256(self.raw).hexdigest()
 
 
 def open_source(path: str, options: ReadOptions | None = None) -> Source:
