@@ -76,7 +76,8 @@ class Progress:
         """Take note of a step that is done."""
         before = self.latest
         if before is None or before.stage != iteration.stage:
-            logs.event("stage", stage=iteration.stage)
+            if logs.LOGGER.isEnabledFor(logging.INFO):
+                logs.event("stage", stage=iteration.stage)
             before = None
         goes_on = before is not None and before.iteration < iteration.iteration
         if before is None or not goes_on or before.extra.get("of") != iteration.extra.get("of"):

@@ -234,8 +234,10 @@ def fit(
         judge_completion = (holder.n_workers + 1) * holder.n_items <= MAX_TRIED_CELLS
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = replace(method, completer=methods.completer, loop=loop)
-    judged = gathered_engine(holder) if holder.n_votes < holdout.DRAWN_BY_NAME else holder
-    in_place = judged is holder and not isinstance(holder, MemoryEngine)
+    judged, in_place = holder, False
+    if not isinstance(holder, MemoryEngine):
+        in_place = holder.n_votes >= holdout.DRAWN_BY_NAME
+        judged = holder if in_place else gathered_engine(holder)
     if in_place:  # trials change the rows
         holder.sweep(copy_rows(POSTERIORS, member_row(POSTERIORS)))
     calibration = calibration_of(
