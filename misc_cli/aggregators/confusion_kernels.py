@@ -27,10 +27,10 @@ from misc_cli.engines.protocol import (
     POSTERIORS,
     SLICE,
     Block,
-    Counted,
     Engine,
     Fitted,
     RowArrays,
+    Summed,
     SumOver,
 )
 
@@ -54,12 +54,23 @@ class Model:
 
 
 @dataclass
-class Sums(Counted):
-    """Sums over all blocks for the next M-step; `class_sizes` (n_classes,) is Σ_i T_ic."""
+class Sums(Summed):
+    """Sums over all blocks for the next M-step.
 
+    counts       expected, (n_workers * n_classes observed, n_classes true)
+    class_sizes  Σ_i T_ic, (n_classes,)
+    """
+
+    counts: Floats
     class_sizes: Floats
     log_likelihood: float = 0.0
     change: float = field(default=0.0, metadata=LARGEST)
+
+    @property
+    def by_worker(self) -> Floats:
+        """Return n_w[ck], (n_workers, n_classes true, n_classes observed)."""
+        n_classes = self.counts.shape[1]
+        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
 
 
 @dataclass(frozen=True)

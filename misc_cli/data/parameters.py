@@ -77,17 +77,18 @@ class Parameter:
     unset: str = ""
     note: str = ""
 
-    def allows(self, value: Any) -> bool:
-        if self.number is None or value in self.words:
-            return not self.choices or value in self.choices
-        listed = isinstance(value, tuple | list)
-        parts = value if listed else (value,)
-        fits = len(parts) == self.length and listed == (self.length > 1)
-        return fits and all(map(self.number.allows, parts))
-
     def check(self, name: str, value: Any) -> None:
         """Raise a ConfigError if the value is not allowed; None counts as not given."""
-        if value is None or self.allows(value):
+        if value is None:
+            return
+        if self.number is None or value in self.words:
+            allowed = not self.choices or value in self.choices
+        else:
+            listed = isinstance(value, tuple | list)
+            parts = value if listed else (value,)
+            fits = len(parts) == self.length and listed == (self.length > 1)
+            allowed = fits and all(map(self.number.allows, parts))
+        if allowed:
             return
         wanted = f"choose {' or '.join(self.choices)}"
         if self.number is not None:

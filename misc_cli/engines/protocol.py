@@ -44,19 +44,6 @@ class Summed:
         return self
 
 
-@dataclass
-class Counted(Summed):
-    """Sums with expected counts, (n_workers * n_classes observed, n_classes true)."""
-
-    counts: Floats
-
-    @property
-    def by_worker(self) -> Floats:
-        """Return n_w[ck], (n_workers, n_classes true, n_classes observed)."""
-        n_classes = self.counts.shape[1]
-        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
-
-
 Array = npt.NDArray[Any]
 RowArrays = Mapping[str, Array]  # name → the block's rows, (n_block_items, ...)
 Sums = TypeVar("Sums")
