@@ -87,7 +87,10 @@ def check_writable(
     says whether data goes there; by default it does if there is no other output.
     """
     chosen = list(paths)
-    protect(inputs)
+    cleanup.at_end(_inputs.clear)
+    _inputs.update(_identities(inputs))
+    for path in filter(is_input, appended):
+        raise ConfigError(f"{path}: this is an input; give the log another name")
     seen: set[str] = set()
     if not chosen if stdout is None else stdout:
         seen.add(f"/dev/fd/{STDOUT}")
@@ -131,10 +134,7 @@ def check_new_folder(path: Path) -> None:
 
 def protect(inputs: Sequence[str]) -> None:
     """Let no output of this command replace any of these inputs, by device and inode."""
-    cleanup.at_end(_inputs.clear)
-    _inputs.update(_identities(inputs))
-    for path in filter(is_input, appended):
-        raise ConfigError(f"{path}: this is an input; give the log another name")
+    check_writable((), inputs, stdout=False)
 
 
 def refuse_input(path: Path, number: int | None = None) -> None:
