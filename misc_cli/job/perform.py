@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.job.outputs import OutputSet, compared, is_folder
-from misc_cli.readers.addresses import check_stdin_once
+from misc_cli.readers.addresses import STDIN, check_stdin_once
 from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run import pipeline
 from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
@@ -126,7 +126,8 @@ def performed(
     began
         When the process began, by the monotonic clock; now if it is not given.
     """
-    check_stdin_once(request.files)
+    if STDIN in request.files:
+        check_stdin_once(request.files)
     methods, each = build(request.settings), request.each_question
     if request.engine != LOCAL:
         pipeline.check_engine(request.engine, request.settings, methods)
@@ -200,7 +201,8 @@ def run_in_memory(
     request: AggregateRequest, observer: Observer, *, began: float | None = None
 ) -> QuestionRun:
     """Read and aggregate the answers to one question on the local engine; write nothing."""
-    check_stdin_once(request.files)
+    if STDIN in request.files:
+        check_stdin_once(request.files)
     methods = build(request.settings)
     watch = Stopwatch(began or time.monotonic(), observer.on_stage)
     with ExitStack() as stack:
@@ -252,11 +254,11 @@ def inputs_of(
 
     `stack` closes an engine.
     """
-    from misc_cli.readers.known_labels import Known, read_known, read_known_each
-
     sources, reading = request.sources, request.reading
     named = {"gold": None if request.gold == AUTO else request.gold, "truth": request.truth}
     files = {role: file for role, file in named.items() if file is not None}
+    if files or request.gold == AUTO:
+        from misc_cli.readers.known_labels import Known, read_known, read_known_each
     if request.engine != LOCAL:
         known = {role: read_known(file, reading) for role, file in files.items()}
         return [_on_engine(request, known, observer, watch, stack)]

@@ -22,7 +22,7 @@ import pyarrow as pa
 from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
-from misc_cli.readers.addresses import check_stdin_once, expand
+from misc_cli.readers.addresses import STDIN, check_stdin_once, expand
 from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document, damaged_json, open_document
@@ -101,7 +101,8 @@ def files_of(sources: Sequence[str]) -> list[str]:
     """Return every file that is meant; `-` is standard input."""
     if not sources:
         raise ConfigError("no input; name a file of answers, or - for standard input")
-    check_stdin_once(sources)
+    if STDIN in sources:
+        check_stdin_once(sources)
     return expand(sources)
 
 
