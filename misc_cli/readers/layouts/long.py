@@ -26,7 +26,7 @@ from misc_cli.readers.options import NOBODY, ROW, ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
 from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
-from misc_cli.readers.values import WITH_CLASSES
+from misc_cli.readers.values import CHOICE, WITH_CLASSES
 from misc_cli.readers.vocabulary import (
     ABOUT,
     ITEM_NAME,
@@ -114,15 +114,18 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if "label" not in declared:
         others = [name for own in declared.values() for name in own]
         own = [name for name in found["label"] if name not in others]
-        classes = [n for n in own if n not in profile.names or profile.kind(n).name in WITH_CLASSES]
-        found["label"] = classes or own
+        if len(own) > 1:
+            kinds = {n: profile.kind(n).name for n in own if n in profile.names}
+            own = [n for n in own if kinds.get(n, CHOICE) in WITH_CLASSES] or own
+        found["label"] = own
     taken = (*found["worker"], *found["label"])
     is_plain = [n not in taken and normalise(n) not in _TEXTS for n in found["item"]] == [True]
     if "item" not in declared and not is_plain:
         found["item"] = _items(profile, found)
     items = [name for name in found["item"] if name in profile.names]
     is_weak = [normalise(name) in WEAK_WORKERS for name in found["worker"]] == [True]
-    is_once = len(found["item"]) == len(items) == 1 and profile.is_unique(items[0])
+    is_once = len(found["item"]) == len(items) == 1 and (is_weak or not found["worker"])
+    is_once = is_once and profile.is_unique(items[0])
     if "worker" not in declared and is_weak and is_once and profile.n_rows >= 20:
         # who looks like a worker wrote the items: each has one, and one answer
         notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
