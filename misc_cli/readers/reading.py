@@ -278,7 +278,14 @@ def agreement(item: Any, label: Any) -> tuple[float, float, int]:
 
 
 def are_classes(item: Any, label: Any) -> bool:
-    """Return whether two labels or more are given to several items each, where items are many."""
+    """Return whether two labels or more are given to several items each, where items are many.
+
+    Words that are typed belong to their item; a price that is typed is now 6, now $6.00.
+    """
+    words = [word.strip() for word in label.dictionary.to_pylist() if word]
+    typed = {word[1:].strip().removesuffix(".00") for word in words if word[:1] in ("$", "€", "£")}
+    if typed & set(words):
+        return False
     n_items = len(item.dictionary)
     items, labels = (np.asarray(c.indices[:MOST_ROWS]).astype(np.int64) for c in (item, label))
     pairs = np.unique(labels * n_items + items)
