@@ -94,6 +94,14 @@ def test_counts_with_a_total_are_votes(tmp_path: Path) -> None:
     assert set(result.answers.label.to_pylist()) == {"hate", "other"}
 
 
+def test_a_matrix_of_counts_is_told_from_labels(tmp_path: Path) -> None:
+    counts = np.array([[9, 1, 0], [0, 8, 2], [1, 0, 9], [10, 0, 0]] * 5)
+    np.save(tmp_path / "counts.npy", counts)
+    with pytest.warns(MiscWarning, match="--layout counts declares it"):
+        found = read_answer_columns([str(tmp_path / "counts.npy")])
+    assert len(found.answers) == 200
+
+
 def test_ids_of_workers_are_no_labels(tmp_path: Path) -> None:
     rows = [f"{n},A{n:012d},A{n + 7:012d}" for n in range(30)]
     with pytest.raises(InputError):
