@@ -55,6 +55,7 @@ _WHOLE_PLACES = names_in("bbox boundingbox box polygon points segmentation mask 
 _PERHAPS = {"null", "n/a", "na", "undefined", "?", "-", "--", "skip", "skipped", "no answer"}
 
 Oddity = tuple[str, Sequence[Mapping[str, Any]]]  # what speaks against it, and what may settle it
+AS_WIDE: Sequence[Mapping[str, Any]] = ({"layout": "wide"},)
 OTHERS: Sequence[Mapping[str, Any]] = []  # other columns may be meant
 
 
@@ -130,8 +131,8 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     n_answers, n_classes = len(question.label), len(question.label.dictionary)
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     are_numbers = all(map(is_number, values))
-    is_certain = n_pairs >= FEW and agree == 1 and n_classes > 2
-    if not is_declared and (is_certain or (n_classes > MANY_WORDS and not are_numbers)):
+    follows = n_pairs >= FEW and agree == 1 and n_classes > 2  # from the item
+    if not is_declared and (follows or (n_classes > MANY_WORDS and not are_numbers)):
         share = share_of_one_item(question)
         if share > 0.5:
             told = f"{share:.0%} of {n_classes:,} classes, {_some(values)}, come with one item only"
@@ -140,8 +141,7 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not is_declared and is_measured and n_classes > MOST_MARKS:
         yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
     if not is_declared and options.layout is None and n_pairs > 2 * FEW and agree < chance / 2:
-        workers = np.asarray(question.worker.indices).astype(np.int64)
-        n_said = len(np.unique(workers * n_classes + np.asarray(question.label.indices)))
+        n_said = _n_said(question.worker, question.label)
         if n_said > len(question.worker.dictionary):  # functions of one label each may not meet
             told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
             yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
@@ -171,13 +171,19 @@ def share_of_one_item(question: Question, least: int = 5) -> float:
 def _mixed_up(
     question: Question, names: Mapping[str, list[str]], options: ReadOptions
 ) -> Iterable[Oddity]:
-    """Find items and workers that are lists, and workers who wrote what is judged."""
+    """Find items and workers that are lists or labels, and workers who wrote what is judged."""
     for role in (role for role in ("worker", "item") if options.columns[role] is None):
         start = [value for value in names[role] if value[:1] in ("[", "{")]
         kind = kind_of(getattr(question, role)) if 2 * len(start) > len(names[role]) else None
         if kind is not None and (kind.separator == "json" or kind.name not in WITH_CLASSES):
             told = f"the {role} is a list or an object ({_some(start[:1])})"
             yield f"{told}; name another column with --{role}-col, or {ALLOW}", ()
+        own, labels = set(names[role]), set(names["label"])
+        both = sorted(name for name in own & labels if not is_number(name))
+        is_said = normalise(question.columns.get(role, "")) == role
+        if len(both) > 1 and not is_said and 2 * len(both) >= min(len(own), len(labels)):
+            told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
+            yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", AS_WIDE
     n_answers, worker = len(question.label), question.columns.get("worker", "")
     is_known = bool(options.worker_from or options.worker_col)
     if is_known or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
@@ -271,13 +277,18 @@ def doubts(answers: Answers) -> list[str]:
         told.append(f"{n_classes:,} classes, and answers agree no more than by chance")
     elif (counts == 1).sum() * 2 > n_classes > 12:
         told.append(f"most of {n_classes:,} classes are seen once")
-    workers = np.asarray(worker.indices).astype(np.int64)
-    own = np.bincount(workers)
+    own = np.bincount(np.asarray(worker.indices))
     own = own[own > 0]
-    n_said = len(np.unique(workers * len(label.dictionary) + np.asarray(label.indices)))
-    if n_classes > 1 and len(own) > 2 and own.min() > 4 and n_said == len(own):
+    is_often = n_classes > 1 and len(own) > 2 and own.min() > 4
+    if is_often and _n_said(worker, label) == len(own):
         told.append("each worker gives one label only")
     return told
+
+
+def _n_said(worker: Any, label: Any) -> int:
+    """Return how many pairs of a worker and a label of theirs there are."""
+    workers = np.asarray(worker.indices).astype(np.int64)
+    return len(np.unique(workers * len(label.dictionary) + np.asarray(label.indices)))
 
 
 def spelled_alike(classes: Iterable[str]) -> list[list[str]]:

@@ -175,6 +175,8 @@ def test_answers_of_mechanical_turk_are_names(tmp_path: Path) -> None:
             lambda n, w: TYPED[-n] if n > 4 else "none",
             False,
         ),
+        # one price in two forms
+        (lambda n, w: "$6.00" if w == 0 else "67"[n % 2], lambda n, w: TYPED[n], False),
         (lambda n, w: said(n, w), lambda n, w: TYPED[n] if n < 4 else "none", True),
     ],
 )

@@ -26,6 +26,7 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         (answers_with("I think that it is the number {n} of them"), "kind text"),
         (answers_with("0.{n}37"), "12 classes in 12 answers"),
         (answers_with("thing{n}"), "12 classes in 12 answers.*--allow-odd"),
+        ("photo,rater,answer\na,cat,dog\nb,dog,cat\nc,cat,cat\n", "workers and labels at once"),
         (
             "image,anna,bob,xyz\na,x,y,y\nb,y,x,x\nc,x,x,y\nd,y,y,x\ne,x,x,x\n",
             "--worker-col anna,bob,xyz --item-col image --layout wide",
