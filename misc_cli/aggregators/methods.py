@@ -35,7 +35,7 @@ RESTARTS_IN_FOLDS = 2
 TOL_IN_FOLDS = 0.05
 
 
-class OnEngines:
+class OnEngines(ABC):
     """A method for engines that can be called on labels in memory, as every aggregator."""
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
@@ -45,10 +45,11 @@ class OnEngines:
         engine = MemoryEngine(labels)
         return gathered(engine, self.solve(engine, on_iteration, labels.start))
 
+    @abstractmethod
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        raise NotImplementedError
+        """Fit on the engine, which then has the posteriors; return all that is not of an item."""
 
 
 # Parameters that several methods have.
@@ -93,7 +94,7 @@ class MajorityVote(OnEngines):
         )
 
 
-class ConfusionModel(OnEngines, ABC):
+class ConfusionModel(OnEngines):
     """A model of confusions: its M-step, `estimate`, is all that tells it from the others.
 
     Its folds start from its fit on all answers, where these are many.

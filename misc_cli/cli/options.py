@@ -170,11 +170,9 @@ def request_from(
     `names` are the fields besides settings and reading that are the command's, all unless given;
     `of` is the command whose parameters they are, the present one unless given.
     """
-    from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
     chosen = {f.name: parameters[f.name] for f in fields(Settings) if f.name in parameters}
-    reading = {f.name: parameters[f.name] for f in fields(ReadOptions) if f.name in parameters}
     if parameters.get("fast", False):
         named = chosen.get("aggregator", AUTO)
         if named not in (AUTO, BASELINE):
@@ -190,7 +188,7 @@ def request_from(
     return AggregateRequest(
         sources,
         Settings(**chosen, options=given),
-        ReadOptions(**reading),
+        read_options_from(parameters),
         **{name: parameters[name] for name in others if parameters.get(name) is not None},
     )
 

@@ -7,6 +7,7 @@ Every kernel reads a CSR block `(n_block_items, n_workers * n_classes)`; column
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +30,7 @@ LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 BLOCK_VOTES = 1 << 16
 
 
-class Votes:
+class Votes(ABC):
     """Base of sources of votes. Blocks are the same whatever the number of threads."""
 
     def __init__(self, n_items: int, n_workers: int, n_classes: int, n_votes: int) -> None:
@@ -37,13 +38,13 @@ class Votes:
         self.n_classes, self.n_votes = n_classes, int(n_votes)
 
     @property
+    @abstractmethod
     def blocks(self) -> list[slice]:
         """Contiguous ranges of items that cover all items."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, rows: slice) -> sp.csr_array:
         """Return the votes on these items, CSR (n_block_items, n_workers * n_classes)."""
-        raise NotImplementedError
 
     def class_totals(self, rows: slice) -> Floats:
         """Return the number of votes per class on these items, (n_block_items, n_classes)."""

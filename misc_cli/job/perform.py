@@ -254,9 +254,7 @@ def inputs_of(
 
     `stack` closes an engine.
     """
-    sources, reading = request.sources, request.reading
-    named = {"gold": None if request.gold == AUTO else request.gold, "truth": request.truth}
-    files = {role: file for role, file in named.items() if file is not None}
+    sources, reading, files = request.sources, request.reading, request.known_files
     if files or request.gold == AUTO:
         from misc_cli.readers.known_labels import Known, read_known, read_known_each
     if request.engine != LOCAL:

@@ -186,10 +186,10 @@ def _tried(
         return None
     # chance alone gives three standard errors in one of 700 files
     is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
-    return Candidate(given, table, not is_weak and is_clear and _is_told(given, agree, chance))
+    return Candidate(given, table, not is_weak and is_clear and _has_support(given, agree, chance))
 
 
-def _is_told(given: Mapping[str, Any], agree: float, chance: float) -> bool:
+def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     """Return whether names or the layout speak for a guess, too; what does not is asked about."""
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions

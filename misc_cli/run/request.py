@@ -101,10 +101,15 @@ class AggregateRequest:
                 raise ConfigError(f"--accept {kind}: choose from {', '.join(ACCEPTABLE)}")
 
     @property
+    def known_files(self) -> dict[str, str]:
+        """Return the files of known labels by role; gold that the answers carry is none."""
+        named = {"gold": None if self.gold == AUTO else self.gold, "truth": self.truth}
+        return {role: file for role, file in named.items() if file is not None}
+
+    @property
     def files(self) -> list[str]:
         """Return the names of everything that will be read."""
-        known = (None if self.gold == AUTO else self.gold, self.truth)
-        return [*self.sources, *(file for file in known if file is not None)]
+        return [*self.sources, *self.known_files.values()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON has it, without the secrets of addresses."""
