@@ -29,7 +29,7 @@ def told(value: Any) -> Any:
     """Return what may be said of a text, or of a log's fields: nothing secret of any address."""
     if not any("://" in word for word in (*sys.argv, str(value))):
         return value
-    from misc_cli.readers.addresses import hide_secrets, redact_all
+    from misc_cli.redaction import hide_secrets, redact_all
 
     if isinstance(value, str):
         return hide_secrets(value, sys.argv)
@@ -51,7 +51,7 @@ class Log(logging.Handler):
     """
 
     def __init__(self, file: str, others: Iterable[Any]) -> None:
-        from misc_cli.readers.addresses import redact
+        from misc_cli.redaction import redact
         from misc_cli.writers import output_paths
 
         super().__init__()

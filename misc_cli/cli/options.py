@@ -195,7 +195,7 @@ def request_from(
 
 def command_line() -> list[str]:
     """Return the words after `misc`; secrets of an address are left out."""
-    from misc_cli.readers.addresses import redact_all
+    from misc_cli.redaction import redact_all
 
     words: list[str] = redact_all(sys.argv[1:])
     return words

@@ -44,6 +44,7 @@ from misc_cli.engines.partitioned import (
     part_of,
     split,
 )
+from misc_cli.engines.pieces import Piece, batches, fingerprint
 from misc_cli.engines.protocol import (
     Array,
     Columns,
@@ -55,7 +56,6 @@ from misc_cli.engines.protocol import (
     row_names,
 )
 from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning, needs_extra
-from misc_cli.readers.chunks import Piece, batches, fingerprint
 
 # Shares of a worker: so many can be spread when another worker is lost or joins ...
 SHARES_PER_WORKER = 4

@@ -31,6 +31,7 @@ from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers, Codes, Floats, KnownLabels, Labels, Names
 from misc_cli.data.votes import Int32s, Pointers, SparseVotes, Votes, block_ranges
 from misc_cli.engines.local import CHUNK_ROWS, LocalEngine
+from misc_cli.engines.pieces import Piece, batches, fingerprint
 from misc_cli.engines.protocol import (
     GOLD,
     Array,
@@ -44,7 +45,6 @@ from misc_cli.engines.protocol import (
     add_up,
 )
 from misc_cli.errors import InputError
-from misc_cli.readers.chunks import Piece, batches, fingerprint
 
 COLUMNS = ["worker", "item", "label"]
 TEXT = pa.dictionary(pa.int32(), pa.string())

@@ -298,8 +298,8 @@ def _on_engine(
 ) -> QuestionRun:
     """Read the answers onto an engine, which `stack` closes."""
     from misc_cli.engines.partitioned import EncodingRules, on_disk
+    from misc_cli.engines.pieces import batches, pieces_of
     from misc_cli.readers.checks import doubts
-    from misc_cli.readers.chunks import batches, pieces_of
 
     if request.gold == AUTO:
         raise ConfigError("--gold auto is for --engine local; give --gold a file")

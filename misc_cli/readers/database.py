@@ -16,10 +16,10 @@ from contextlib import closing
 from urllib.parse import quote, unquote, urlsplit
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.addresses import hide_secrets, redact
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
 from misc_cli.readers.remote import TIMEOUT, in_time
 from misc_cli.readers.source import one_line
+from misc_cli.redaction import hide_secrets, redact
 
 BATCH_ROWS = 50_000
 STEPS = 10_000  # of SQLite's machine between two looks whether anybody still waits

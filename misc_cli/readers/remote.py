@@ -23,9 +23,10 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.addresses import STORES, WEB, hide_secrets, redact, scheme_of
+from misc_cli.readers.addresses import STORES, WEB, scheme_of
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
 from misc_cli.readers.source import limited, one_line
+from misc_cli.redaction import hide_secrets, redact
 
 T = TypeVar("T")
 TRIES = 4

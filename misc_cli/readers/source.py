@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
-from misc_cli.readers.addresses import STDIN, redact, scheme_of
+from misc_cli.readers.addresses import STDIN, scheme_of
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
+from misc_cli.redaction import redact
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 Stamp = tuple[int, int, int, int]

@@ -14,8 +14,8 @@ from misc_cli.data.types import Lighten, OnIteration
 from misc_cli.engines.capabilities import check_flags
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
-from misc_cli.readers.addresses import redact_all
 from misc_cli.readers.options import ReadOptions
+from misc_cli.redaction import redact_all
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.ensemble import FitResult
 

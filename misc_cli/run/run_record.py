@@ -24,7 +24,7 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import AUTO, DUPLICATES, conforms
 from misc_cli.data.resources import THREADS
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
-from misc_cli.readers.addresses import redact_all
+from misc_cli.redaction import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import method_in_words
 from misc_cli.run.settings import NO_COMPLETER

@@ -20,9 +20,9 @@ from misc_cli.__main__ import run
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers
 from misc_cli.engines import partitioned
+from misc_cli.engines import pieces as cutting
+from misc_cli.engines import pieces as stream
 from misc_cli.engines.partitioned import merged, split
-from misc_cli.readers import chunks as cutting
-from misc_cli.readers import chunks as stream
 from tests.engines.crowds import (
     METHODS,
     ORDER,

@@ -30,11 +30,11 @@ from misc_cli.completers.parameters import Loop, Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration, OnIteration
 from misc_cli.engines import dask as dask_engine
+from misc_cli.engines import pieces as cutting
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.partitioned import EncodingRules, joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import MiscWarning
-from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.result import LabelColumns
 from misc_cli.selection import candidates

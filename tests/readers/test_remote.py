@@ -15,9 +15,9 @@ import pytest
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import remote
-from misc_cli.readers.addresses import hide_secrets, redact
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
+from misc_cli.redaction import hide_secrets, redact
 
 ROWS = b"worker,item,label\nw1,i1,cat\nw2,i1,dog\n"
 Answer = Callable[[BaseHTTPRequestHandler, int], None]

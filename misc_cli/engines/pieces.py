@@ -35,6 +35,7 @@ from misc_cli.readers.source import LONGEST_LINE, Source, empty, one_line
 from misc_cli.readers.table import DelimitedText, Table
 from misc_cli.readers.values import CHOICE
 from misc_cli.readers.vocabulary import ROLES
+from misc_cli.redaction import redact
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 20_000
@@ -194,9 +195,7 @@ def _folded(pieces: list[Piece]) -> list[Piece]:
 def _files(source: str) -> list[str]:
     """Return the tables that a path, a folder or a pattern means, here or in a store."""
     if source == "-" or addresses.scheme_of(source) not in (None, *addresses.STORES):
-        raise ConfigError(
-            f"{addresses.redact(source)}: this engine reads files and stores; --engine local"
-        )
+        raise ConfigError(f"{redact(source)}: this engine reads files and stores; --engine local")
     if "://" not in source:
         return addresses.expand([source])
     filesystem, inner = open_store(source)
