@@ -22,32 +22,32 @@ LOOKED_AT = 20  # records whose keys are searched
 # them), =a|b for one of these words.
 _VERDICT = "answer=accept|reject|ignore"
 READERS = {
-    "label-studio": ("annotation_tools.LABEL_STUDIO", "data={} annotations=[]; task={data} result"),
-    "label-studio-table": ("annotation_tools.LABEL_STUDIO_TABLE", "annotation_id annotator id"),
+    "label-studio": ("annotation_tools.label_studio", "data={} annotations=[]; task={data} result"),
+    "label-studio-table": ("annotation_tools.label_studio_table", "annotation_id annotator id"),
     "prodigy": (
-        "annotation_tools.PRODIGY",
+        "annotation_tools.prodigy",
         f"*_hash answer; *_hash versions; {_VERDICT} _session_id; {_VERDICT} _annotator_id",
     ),
-    "toloka": ("crowd_reports.TOLOKA", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
-    "mturk": ("crowd_reports.MTURK", "HITId Answer.*"),
-    "appen": ("crowd_reports.APPEN", "_unit_id _worker_id; _unit_id _trusted_judgments"),
+    "toloka": ("crowd_reports.toloka", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
+    "mturk": ("crowd_reports.mturk", "HITId Answer.*"),
+    "appen": ("crowd_reports.appen", "_unit_id _worker_id; _unit_id _trusted_judgments"),
     "doccano": (
-        "annotation_tools.DOCCANO",
+        "annotation_tools.doccano",
         "id annotations={user}; id annotation_approver; id [Cc]omments label=[]; "
         "id [Cc]omments labels=[]; id [Cc]omments cats=[]; id [Cc]omments entities=[]",
     ),
     "argilla": (
-        "annotation_tools.ARGILLA",
+        "annotation_tools.argilla",
         "*.responses.users; fields responses={}; *={user_id,value,status}",
     ),
-    "labelbox": ("annotation_tools.LABELBOX", "data_row={} projects={}"),
+    "labelbox": ("annotation_tools.labelbox", "data_row={} projects={}"),
     "sagemaker": (
-        "crowd_reports.SAGEMAKER",
+        "crowd_reports.sagemaker",
         "datasetObjectId annotations=[]; answers={answerContent}; humanAnswers={answerContent}; "
         "*-metadata={human-annotated}; *-metadata={job-name}",
     ),
-    "zooniverse": ("crowd_reports.ZOONIVERSE", "classification_id annotations subject_ids"),
-    "potato": ("annotation_tools.POTATO", "label_annotations={}; *:::* user*; *:::* annotator*"),
+    "zooniverse": ("crowd_reports.zooniverse", "classification_id annotations subject_ids"),
+    "potato": ("annotation_tools.potato", "label_annotations={}; *:::* user*; *:::* annotator*"),
     "google-forms": ("surveys.GOOGLE_FORMS", "Timestamp*"),
     "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }

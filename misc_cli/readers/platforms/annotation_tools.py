@@ -25,11 +25,11 @@ from misc_cli.readers.platforms.export import (
     Field,
     Found,
     as_label,
-    certain,
     export,
     fields_of,
     first_of,
     objects_in,
+    platform,
     questions_within,
     with_columns,
 )
@@ -37,7 +37,8 @@ from misc_cli.readers.reading import Reading, from_columns
 from misc_cli.readers.values import CHOICE, SPANS, parsed
 
 
-def _task(record: Record, _: Document) -> Found:
+@export("label-studio", "Label Studio, JSON", "completed_by", "id", "result[from_name={}].value")
+def label_studio(record: Record, _: Document) -> Found:
     """Yield the answers to a task, or of one annotation with its task inside, as storages have."""
     if isinstance(record.get("task"), dict):
         task, annotations = record["task"], [record]
@@ -68,20 +69,14 @@ def _who(who: Any) -> Any:
     return first_of(who, "email", "id", "username") if isinstance(who, dict) else who
 
 
-LABEL_STUDIO = export(
-    "label-studio",
-    "Label Studio, JSON",
-    _task,
-    ("completed_by", "id", "result[from_name={}].value"),
-)
-
 _OWN = {
     *("annotation_id", "annotator", "id", "created_at", "updated_at", "lead_time", "agreement"),
     *("inner_id", "updated_by", "project", "file_upload", "comment_count", "was_cancelled"),
 }
 
 
-def _read_table(document: Document, options: ReadOptions) -> Reading:
+@platform("label-studio-table", "Label Studio, CSV or JSON-MIN")
+def label_studio_table(document: Document, options: ReadOptions) -> Reading:
     """Read a row per annotation, a column per question; JSON-MIN is the CSV of the same tasks."""
     if document.records is not None:
         rows = [
@@ -110,12 +105,14 @@ def _read_table(document: Document, options: ReadOptions) -> Reading:
     )
 
 
-LABEL_STUDIO_TABLE = certain("label-studio-table", "Label Studio, CSV or JSON-MIN", _read_table)
-
 _USERS = ("user", "username", "user_id", "annotator", "annotator_id", "annotated_by")
 
 
-def _prodigy(task: Record, _: Document) -> Found:
+_WHO, _HASHES = "_annotator_id or _session_id", "_input_hash or _task_hash"
+
+
+@export("prodigy", "Prodigy, JSON lines", _WHO, _HASHES, "{}")
+def prodigy(task: Record, _: Document) -> Found:
     """Yield the answer of one task and annotator.
 
     The choice interface keeps the accepted options in `accept`; where a task only proposes a
@@ -146,15 +143,8 @@ def _prodigy(task: Record, _: Document) -> Found:
         yield Answer("answer", who, item, verdict, kind=CHOICE)
 
 
-PRODIGY = export(
-    "prodigy",
-    "Prodigy, JSON lines",
-    _prodigy,
-    ("_annotator_id or _session_id", "_input_hash or _task_hash", "{}"),
-)
-
-
-def _doccano(record: Record, _: Document) -> Found:
+@export("doccano", "doccano, JSON lines", "user", "id", "{}")
+def doccano(record: Record, _: Document) -> Found:
     """Yield the labels of one text.
 
     Versions before 1.2 write {"annotations": [{"label", "user"}]}, several of one user are one
@@ -176,12 +166,11 @@ def _doccano(record: Record, _: Document) -> Found:
         yield "not annotated"
 
 
-DOCCANO = export("doccano", "doccano, JSON lines", _doccano, ("user", "id", "{}"))
-
 _FLAT = ".responses"  # question.responses, and question.responses.users beside it
 
 
-def _argilla(record: Record, _: Document) -> Found:
+@export("argilla", "Argilla records", "user_id", "id", "{}.value")
+def argilla(record: Record, _: Document) -> Found:
     """Yield the responses to one record."""
     responses = list(_responses(record))
     inner = next(iter(mapping(record.get("fields")).values()), None)
@@ -217,16 +206,14 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
                 yield question, one.get("user_id"), one.get("value"), one.get("status")
 
 
-ARGILLA = export("argilla", "Argilla records", _argilla, ("user_id", "id", "{}.value"))
+_NAMED = ("label_details.created_by", "data_row", "classifications[name={}]")
 
 
-def _labelbox(record: Record, document: Document) -> Found:
+@export("labelbox", "Labelbox, NDJSON", *_NAMED)
+def labelbox(record: Record, _: Document) -> Found:
     """Yield the labels of one data row; a reference label of the benchmark is gold."""
     item = first_of(mapping(record.get("data_row")), "global_key", "external_id", "id")
-    projects = mapping(record.get("projects"))
-    several = any(len(mapping(one.get("projects"))) > 1 for one in document.records or [])
-    for project in map(mapping, projects.values()):
-        prefix = f"{text(project.get('name'))}: " if several and project.get("name") else ""
+    for project in map(mapping, mapping(record.get("projects")).values()):
         labels = objects_in(project, "labels")
         if not labels:
             yield "not annotated"
@@ -238,12 +225,13 @@ def _labelbox(record: Record, document: Document) -> Found:
                 yield "skipped"
                 continue
             right = label.get("label_kind") == "Benchmark" or text(label.get("id")) in references
-            fields = _classifications(mapping(label.get("annotations")), prefix)
-            gold = "benchmark" if right else ""
-            yield from fields_of(fields, details.get("created_by"), item, gold)
+            fields = _classifications(mapping(label.get("annotations")))
+            who, gold = details.get("created_by"), "benchmark" if right else ""
+            scope = f"{text(project.get('name'))}: "
+            yield from fields_of(fields, who, item, gold, scope=scope)
 
 
-def _classifications(answer: Record, prefix: str) -> Iterator[Field]:
+def _classifications(answer: Record, prefix: str = "") -> Iterator[Field]:
     """Yield the answers to the questions of an annotation, and to those that an answer opens."""
     yield f"{prefix}objects", objects(answer.get("objects"))
     for one in objects(answer.get("classifications")):
@@ -260,17 +248,11 @@ def _called(answer: Record) -> str:
     return text(answer.get("name") or answer.get("value"))
 
 
-LABELBOX = export(
-    "labelbox",
-    "Labelbox, NDJSON",
-    _labelbox,
-    ("label_details.created_by", "data_row", "classifications[name={}]"),
-)
-
 _FREE = ("text_box", "textbox", "free_response", "bad_text")
 
 
-def _potato(record: Record, _: Document) -> Found:
+@export("potato", "Potato, JSON lines", "user", "id", "label_annotations.{}")
+def potato(record: Record, _: Document) -> Found:
     """Yield the schemes of one instance; a chosen label has a value, whatever it is."""
     who, item = first_of(record, *_USERS), first_of(record, "instance_id", "id")
     fields: list[Field] = [("spans", record.get("span_annotations"))]
@@ -281,11 +263,3 @@ def _potato(record: Record, _: Document) -> Found:
         fields.append((scheme, list(filled) if free is None else {"text": free}))
     found = list(fields_of(fields, who, item))
     yield from ["not annotated"] if found == ["empty"] else found
-
-
-POTATO = export(
-    "potato",
-    "Potato, JSON lines",
-    _potato,
-    ("user", "id", "label_annotations.{}"),
-)

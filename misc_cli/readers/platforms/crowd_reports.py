@@ -31,13 +31,13 @@ from misc_cli.readers.platforms.export import (
     Field,
     Found,
     as_label,
-    certain,
     column_among,
     export,
     fields_of,
     first_of,
     form_fields,
     objects_in,
+    platform,
     questions_within,
     where_said,
     with_columns,
@@ -49,7 +49,8 @@ from misc_cli.readers.vocabulary import is_remark
 _PREFIX, _JSON = "Answer.", "Answer.taskAnswers"
 
 
-def _read_mturk(document: Document, options: ReadOptions) -> Reading:
+@platform("mturk", "Mechanical Turk, CSV of a batch")
+def mturk(document: Document, options: ReadOptions) -> Reading:
     """Read columns of answers but for the assignments that were rejected.
 
     An answer of a batch is a column of its own (Answer.animal), a true/false column for each radio
@@ -155,12 +156,11 @@ def _several_items(
     return replace(found, aside=reading.aside, notes=[note], layout=None)
 
 
-MTURK = certain("mturk", "Mechanical Turk, CSV of a batch", _read_mturk)
-
 _TASK, _OUTPUT, _GOLD = "ASSIGNMENT:task_id", "OUTPUT:", "_gold"
 
 
-def _read_toloka(document: Document, options: ReadOptions) -> Reading:
+@platform("toloka", "Toloka, TSV of assignments")
+def toloka(document: Document, options: ReadOptions) -> Reading:
     """Read a row per assignment and task; the input is the item if there is one input only."""
     names = document.names
     inputs = [name for name in names if name.startswith("INPUT:")]
@@ -179,10 +179,8 @@ def _read_toloka(document: Document, options: ReadOptions) -> Reading:
     )
 
 
-TOLOKA = certain("toloka", "Toloka, TSV of assignments", _read_toloka)
-
-
-def _read_appen(document: Document, options: ReadOptions) -> Reading:
+@platform("appen", "Appen, full CSV report")
+def appen(document: Document, options: ReadOptions) -> Reading:
     """Read a full report; contributors who failed the test questions are _tainted."""
     names, known = document.names, set(document.names)
     worker = column_among(document, options, "worker", "_worker_id")
@@ -211,10 +209,11 @@ def _read_appen(document: Document, options: ReadOptions) -> Reading:
     return replace(reading, questions=found)
 
 
-APPEN = certain("appen", "Appen, full CSV report", _read_appen)
+_GROUND_TRUTH = "SageMaker Ground Truth, workers' answers"
 
 
-def _sagemaker(record: Record, document: Document) -> Found:
+@export("sagemaker", _GROUND_TRUTH, "workerId", "datasetObjectId", "{}")
+def sagemaker(record: Record, document: Document) -> Found:
     """Yield workers' answers to a data object before they are consolidated.
 
     A post-annotation function gets `annotations`, JSON within JSON; files of worker responses hold
@@ -242,22 +241,19 @@ def _sagemaker(record: Record, document: Document) -> Found:
         yield from fields_of(form_fields(content), one.get("workerId"), item)
 
 
-SAGEMAKER = export(
-    "sagemaker",
-    "SageMaker Ground Truth, workers' answers",
-    _sagemaker,
-    ("workerId", "datasetObjectId", "{}"),
-)
+_CLASSIFICATIONS = "Zooniverse, CSV of classifications"
+_TASKS = "annotations[task={}]"
 
 
-def _zooniverse(row: Record, _: Document) -> Found:
+@export("zooniverse", _CLASSIFICATIONS, "user_name", "subject_ids", _TASKS, is_table=True)
+def zooniverse(row: Record, _: Document) -> Found:
     """Yield the tasks of one classification, which are JSON; an expert's are the right answers."""
     tasks = {"annotations": parsed(row["annotations"]) or row["annotations"]}
     answers = [one for task in objects_in(tasks, "annotations") for one in _task_fields(task)]
     who = first_of(row, "user_name", "user_id", "user_ip")
     gold = "gold standard" if row.get("gold_standard", "").lower() == "true" else ""
-    fields = ((f"{row['prefix']}{question}", value) for question, value in answers)
-    yield from fields_of(fields, who, row["subject_ids"], gold)
+    workflow = f"{row.get('workflow_id')}."
+    yield from fields_of(answers, who, row["subject_ids"], gold, scope=workflow)
 
 
 def _task_fields(task: Record) -> Iterator[Field]:
@@ -271,21 +267,3 @@ def _task_fields(task: Record) -> Iterator[Field]:
         yield question, [one["choice"] for one in inner]
     else:
         yield question, value
-
-
-def _classifications(document: Document) -> list[Record]:
-    """Return the rows of the table; questions are called by their workflow if there are several."""
-    names = [name for name in document.names if document.names.count(name) == 1]
-    columns = [column.to_pylist() for column in document.columns(names)]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    several = len({row.get("workflow_id") for row in rows}) > 1
-    return [{**row, "prefix": f"{row['workflow_id']}." if several else ""} for row in rows]
-
-
-ZOONIVERSE = export(
-    "zooniverse",
-    "Zooniverse, CSV of classifications",
-    _zooniverse,
-    ("user_name", "subject_ids", "annotations[task={}]"),
-    _classifications,
-)

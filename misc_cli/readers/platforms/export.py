@@ -30,7 +30,7 @@ from misc_cli.readers.values import (
     kind_of,
     kind_of_keys,
 )
-from misc_cli.readers.vocabulary import find_roles, is_remark
+from misc_cli.readers.vocabulary import ROLES, find_roles, is_remark
 
 _NOTHING = ("", "null", "nan", "none", "{}")
 MOST_COLUMNS = 500
@@ -40,15 +40,16 @@ _AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an 
 _ALONE = ("label", "labels", "on")  # in the same way, where there is no other key
 
 Field = tuple[str, Any]  # a question's name, the value
+Read = Callable[[Document, ReadOptions], Reading]
 
 
 class Reader(NamedTuple):
-    """One platform: its title for people, what in a file tells it, how it is read."""
+    """One platform: its title for people, how it is read, what in a file tells it."""
 
     name: str
     title: str
-    detect: Callable[[Document], str | None]
-    read: Callable[[Document, ReadOptions], Reading]
+    read: Read
+    detect: Callable[[Document], str | None] = lambda _: "keys that only it writes"
 
 
 class Answer(NamedTuple):
@@ -56,6 +57,7 @@ class Answer(NamedTuple):
 
     right  it is known to be right: gold, and nobody's vote
     kind   of the label, where the value does not tell
+    scope  what goes before the question's name where a file has several scopes
     """
 
     question: str
@@ -65,6 +67,7 @@ class Answer(NamedTuple):
     right: bool = False
     seconds: Any = None
     kind: str = PLAIN
+    scope: str = ""
 
 
 Found = Iterator[Answer | str]  # of a record; a text is the reason to set it aside
@@ -106,45 +109,45 @@ def as_label(value: Any) -> tuple[str, Any]:
     return OTHER, text(value)
 
 
-def export(
-    name: str,
-    title: str,
-    read: Callable[[Record, Document], Found],
-    roles: tuple[str, str, str],
-    records: Callable[[Document], Iterable[Record] | None] = lambda document: document.records,
-) -> Reader:
-    """Return the reader of a platform whose records `read` turns into answers one by one.
+def platform(name: str, title: str) -> Callable[[Read], Reader]:
+    """Return what makes a function the reader of a platform that its keys give away."""
+    return lambda read: Reader(name, title, read)
 
-    roles    the fields of worker, item and label, for people; {} is the question's name
-    records  the records of a file; by default its JSON objects
+
+def export(
+    name: str, title: str, *roles: str, is_table: bool = False
+) -> Callable[[Callable[[Record, Document], Found]], Reader]:
+    """Return what makes a function that yields the answers of a record a platform's reader.
+
+    roles     the fields of worker, item and label, for people; {} is the question's name
+    is_table  whether the rows of a table are the records, not JSON objects
     """
 
-    def read_all(document: Document, options: ReadOptions) -> Reading:
-        rows = records(document)
-        if rows is None:
-            raise InputError(f"{document.name}: a table, and not {title}; export that")
-        found = ((row, read(one, document)) for row, one in enumerate(rows))
-        reading = gather(document, found, roles)
-        asked = [q for q in reading.questions if q.kind in WITH_CLASSES]
-        is_alone = asked and all(len(q) == len(q.item.dictionary) for q in asked)
-        if is_alone and not reading.has_workers and options.worker_from is None:
-            raise InputError(
-                f"{document.name}: no worker is named, and each item has one answer; if each "
-                "file is one worker's, give them all, with --worker-from"
-            )
-        return reading
+    def reader(read: Callable[[Record, Document], Found]) -> Reader:
+        def read_all(document: Document, options: ReadOptions) -> Reading:
+            rows = document.records
+            if is_table:
+                names = [name for name in document.names if document.names.count(name) == 1]
+                cells = zip(*(own.to_pylist() for own in document.columns(names)), strict=True)
+                rows = [dict(zip(names, row, strict=True)) for row in cells]
+            if rows is None:
+                raise InputError(f"{document.name}: a table, and not {title}; export that")
+            reading = gather(document, (read(row, document) for row in rows), roles)
+            asked = [q for q in reading.questions if q.kind in WITH_CLASSES]
+            is_alone = asked and all(len(q) == len(q.item.dictionary) for q in asked)
+            if is_alone and not reading.has_workers and options.worker_from is None:
+                raise InputError(
+                    f"{document.name}: no worker is named, and each item has one answer; if each "
+                    "file is one worker's, give them all, with --worker-from"
+                )
+            return reading
 
-    return certain(name, title, read_all)
+        return Reader(name, title, read_all)
+
+    return reader
 
 
-def certain(name: str, title: str, read: Callable[[Document, ReadOptions], Reading]) -> Reader:
-    """Return the reader of a platform that its keys give away."""
-    return Reader(name, title, lambda _: "keys that only it writes", read)
-
-
-def gather(
-    document: Document, found: Iterable[tuple[int, Found]], roles: tuple[str, str, str]
-) -> Reading:
+def gather(document: Document, found: Iterable[Found], roles: Sequence[str]) -> Reading:
     """Return answers by question, given those of each row.
 
     A question is one of several choices if some list has more than one, and what is a region once
@@ -152,9 +155,9 @@ def gather(
     if some have, the others are set aside.
     """
     aside: dict[str, list[int]] = {}
-    answers: dict[str, list[tuple[Any, ...]]] = {}
-    gold: dict[str, dict[str, Any]] = {}
-    for row, of_record in found:
+    answers: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+    gold: dict[tuple[str, str], dict[str, Any]] = {}
+    for row, of_record in enumerate(found):
         try:
             for one in of_record:
                 if isinstance(one, str):
@@ -163,11 +166,12 @@ def gather(
                 item, (kind, label) = text(one.item), as_label(one.value)
                 if not item.strip():
                     raise Damaged("an answer without its item's id")
+                asked = one.scope, one.question
                 if one.right:
-                    gold.setdefault(one.question, {})[item] = label
+                    gold.setdefault(asked, {})[item] = label
                     continue
                 said = (row, text(one.worker), item, label, one.kind or kind, text(one.seconds))
-                answers.setdefault(one.question, []).append(said)
+                answers.setdefault(asked, []).append(said)
         except Damaged as error:
             is_table = document.records is None
             where = f"line {document.table.line(row)}" if is_table else f"record {row + 1}"
@@ -177,12 +181,14 @@ def gather(
         nobody = [one[0] for own in answers.values() for one in own if not one[1].strip()]
         aside["without a worker"] = nobody
         answers = {q: [one for one in own if one[1].strip()] for q, own in answers.items()}
+    is_scoped = len({scope for scope, _ in answers}) > 1
     questions = []
-    for name, own in answers.items():
+    for asked, own in answers.items():
         if own:
+            name = "".join(asked) if is_scoped else asked[1]
             rows, workers, items, labels, kinds, seconds = zip(*own, strict=True)
             kind = _kind(name, kinds, labels)
-            known = gold.get(name)
+            known = gold.get(asked)
             told = (role.replace("{}", name) for role in roles)
             questions.append(
                 Question(
@@ -193,7 +199,7 @@ def gather(
                     _column(labels, kind),
                     rows=np.array(rows, dtype=np.int64),
                     gold=(text_array(known), _column(known.values(), kind)) if known else None,
-                    columns=dict(zip(("worker", "item", "label"), told, strict=True)),
+                    columns=dict(zip(ROLES, told, strict=True)),
                     seconds=text_array(seconds) if any(seconds) else None,
                 )
             )
@@ -205,7 +211,7 @@ def _kind(name: str, kinds: Sequence[str], labels: Sequence[Any]) -> str:
     regions = [kind for kind in kinds if kind not in (*WITH_CLASSES, PLAIN)]
     if regions:
         return regions[-1]
-    if CHOICES in kinds or any(isinstance(label, list) and len(label) > 1 for label in labels):
+    if any(isinstance(label, list) and len(label) > 1 for label in labels):
         return CHOICES
     plain = TEXT if is_remark(name) else kind_of(_column(labels, CHOICE)).name
     return next(filter(None, kinds), None) or (CHOICE if plain == CHOICES else plain)
@@ -223,7 +229,12 @@ def _column(values: Iterable[Any], kind: str) -> Any:
 
 
 def fields_of(
-    fields: Iterable[Field], worker: Any, item: Any, gold: str = "", seconds: Any = None
+    fields: Iterable[Field],
+    worker: Any,
+    item: Any,
+    gold: str = "",
+    seconds: Any = None,
+    scope: str = "",
 ) -> Found:
     """Yield each field of a form as an answer; the record is set aside as empty if there is none.
 
@@ -233,7 +244,7 @@ def fields_of(
     if gold or not found:
         yield gold if found else "empty"
     for question, value in found:
-        yield Answer(question, worker, item, value, bool(gold), seconds)
+        yield Answer(question, worker, item, value, bool(gold), seconds, scope=scope)
 
 
 def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:

@@ -117,7 +117,7 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
     return _read(Document(document.name, document.format, lambda: below), options, asked)
 
 
-QUALTRICS = Reader("qualtrics", "Qualtrics, CSV of responses", detect_qualtrics, read_qualtrics)
+QUALTRICS = Reader("qualtrics", "Qualtrics, CSV of responses", read_qualtrics, detect_qualtrics)
 
 
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
@@ -149,5 +149,5 @@ def read_google_forms(document: Document, options: ReadOptions) -> Reading:
 
 
 GOOGLE_FORMS = Reader(
-    "google-forms", "Google Forms, CSV of responses", detect_google_forms, read_google_forms
+    "google-forms", "Google Forms, CSV of responses", read_google_forms, detect_google_forms
 )
