@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
@@ -20,7 +21,9 @@ from misc_cli.readers.reading import (
     Reading,
     agreement,
     are_classes,
-    split_by,
+    by_kind,
+    rows_of,
+    take,
 )
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
 from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
@@ -173,16 +176,15 @@ def _relabelled(question: Question, label: Callable[[list[str]], str]) -> Questi
         return pa.array(texts, pa.string()).dictionary_encode()
 
     gold = question.gold
-    if gold is not None and pa.types.is_list(gold[1].type):
-        gold = gold[0], column(gold[1])
+    if gold is not None:  # a text beside lists tells nothing
+        gold = (gold[0], column(gold[1])) if pa.types.is_list(gold[1].type) else None
     return replace(question, kind=CHOICE, label=column(question.label), gold=gold)
 
 
 def _option(question: Question, option: str) -> Question:
     """Return for each answer whether it chose this option."""
     said = _relabelled(question, lambda chosen: YES if option in chosen else NO)
-    is_told = question.gold is not None and pa.types.is_list(question.gold[1].type)
-    return replace(said, name=f"{question.name}.{option}", gold=said.gold if is_told else None)
+    return replace(said, name=f"{question.name}.{option}")
 
 
 def options_of(question: Question) -> list[str]:
@@ -193,13 +195,19 @@ def options_of(question: Question) -> list[str]:
 def grouped(
     where: str, document: Document, questions: Sequence[Question], options: ReadOptions
 ) -> list[Question]:
-    """Return a question for each value of a column."""
+    """Return a question for each value of a column, and for each question if there are several."""
     at = named(where, document.names, "group", options.group_by or "")
     (values,) = document.table.fetch([at])
-    if len(questions) == 1:
-        return split_by(questions[0], values)
-    parts = [(question, part) for question in questions for part in split_by(question, values)]
-    return [replace(part, name=f"{part.name}.{question.name}") for question, part in parts]
+    found = []
+    for question in questions:
+        codes = np.asarray(values.indices)[rows_of(question)]
+        for code in np.unique(codes):
+            part = take(question, np.flatnonzero(codes == code))
+            kind, label = by_kind(part.label)
+            name = values.dictionary[code].as_py().strip() or "(empty)"
+            name = name if len(questions) == 1 else f"{name}.{question.name}"
+            found.append(replace(part, name=name, kind=kind, label=label))
+    return sorted(found, key=lambda part: part.name)
 
 
 def listing(questions: Sequence[Question], most: int = 8) -> str:

@@ -128,7 +128,6 @@ def from_columns(
 
     masks = aside(column) if aside else {}
     reasons, kept = first_reasons(masks, n_rows) if masks else ({}, None)
-    roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
     found = []
     for name, own in questions.items():
         known = known_of(what, columns[gold[name]]) if name in gold else None
@@ -142,8 +141,8 @@ def from_columns(
             known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
             kind, labels = CHOICE, values[2]  # the cell as it is
-        named = {**roles, "label": own}
-        found.append(Question(name, kind, values[0], values[1], labels, kept, known, named))
+        roles = roles_of(worker=workers or "nobody", item=items, label=own)
+        found.append(Question(name, kind, values[0], values[1], labels, kept, known, roles))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
 
@@ -180,18 +179,6 @@ def by_kind(labels: Any) -> tuple[str, Any]:
         labels = split_choices(labels, kind.separator)
     single = as_single(labels)
     return (CHOICES, labels) if single is None else (CHOICE, single)
-
-
-def split_by(question: Question, values: Any) -> list[Question]:
-    """Return one question for each value of a column that stands beside the answers, by name."""
-    codes = np.asarray(values.indices)[rows_of(question)]
-    parts = []
-    for code in np.unique(codes):
-        part = take(question, np.flatnonzero(codes == code))
-        kind, label = by_kind(part.label)
-        name = values.dictionary[code].as_py().strip() or "(empty)"
-        parts.append(replace(part, name=name, kind=kind, label=label))
-    return sorted(parts, key=lambda part: part.name)
 
 
 def take(question: Question, rows: Any) -> Question:
@@ -248,10 +235,8 @@ def nth_of_item(items: Any) -> Any:
     codes = items.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     nth = np.empty(len(codes), np.int32)
-    sizes = np.diff(np.r_[starts, len(codes)])
-    nth[order] = np.arange(len(codes)) - np.repeat(starts, sizes)
+    nth[order] = np.arange(len(codes)) - np.searchsorted(ordered, ordered)  # those before it
     names = pa.array([f"answer {n + 1}" for n in range(int(nth.max(initial=0)) + 1)])
     return pa.DictionaryArray.from_arrays(pa.array(nth), names)
 
