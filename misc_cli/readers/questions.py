@@ -63,9 +63,7 @@ def pick(
         if words_of(name) & SURENESS:
             told = f"{where}: the only choice, {name!r}, is how sure an answer is"
             raise Refusal(f"{told}; name what is to be voted on with --question")
-    found = []
-    for question in candidates or chosen:
-        found += [question] if question.kind != CHOICES else single(where, question, options)
+    found = [one for q in candidates or chosen for one in single(where, q, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:

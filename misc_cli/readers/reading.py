@@ -28,7 +28,7 @@ JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
 EACH_COLUMN = "a column for each"
 MOST_NAMES = 4  # columns to list
-MOST_QUESTIONS = 100
+MOST_QUESTIONS = 500
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 MANY_ITEMS = 5
 CONFLICT_ITEMS = 500  # only their answers are looked at for contradictions
@@ -130,11 +130,13 @@ def from_columns(
     reasons, kept = first_reasons(masks, n_rows) if masks else ({}, None)
     found = []
     for name, own in questions.items():
-        known = known_of(what, columns[gold[name]]) if name in gold else None
         values = [who, what, columns[own]]
         if kept is not None:
             values = [encoded(value.take(kept)) for value in values]
         kind, labels = by_kind(values[2])
+        known = None
+        if name in gold:
+            known = known_of(what, columns[gold[name]], several=kind == CHOICES)
         if known is not None and labels is not values[2]:  # written as the answers are
             lists = split_choices(known[1], kind_of(columns[own]).separator or "")
             single = as_single(lists) if kind == CHOICE else None
@@ -194,9 +196,14 @@ def rows_of(question: Question) -> Any:
     return np.arange(len(question)) if question.rows is None else question.rows
 
 
-def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return each item once, where a right answer stands beside it."""
-    known = pc.fill_null(pc.not_equal(right.cast(pa.string()), ""), False)
+def known_of(items: Any, right: Any, *, several: bool = False) -> tuple[Any, Any] | None:
+    """Return each item once, where a right answer stands beside it.
+
+    Of several, one per line, nobody knows which one is right, unless `several` are chosen.
+    """
+    pattern = "." if several else r"^[^\n]+$"
+    told = pc.match_substring_regex(right.dictionary, pattern)
+    known = pc.fill_null(told.take(right.indices), False)
     pairs = pa.table({"item": items.cast(pa.string()), "label": right.cast(pa.string())})
     pairs = pairs.filter(known).group_by(["item", "label"], use_threads=False).aggregate([])
     if not pairs.num_rows:

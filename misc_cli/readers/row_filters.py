@@ -110,15 +110,6 @@ def rows_out(
     """
     found: dict[str, Any] = {}
     places = [column(name).dictionary.index(name).as_py() for name in roles]
-    swapped = [
-        column(name).dictionary.index(other).as_py()
-        for name, other in zip(roles, roles[::-1], strict=True)
-    ]
-    if document.table.header and len(roles) == 2 and min(swapped) >= 0:
-        raise InputError(
-            f"{document.name}: a second header with {roles[0]!r} and {roles[1]!r} in another "
-            "order; give the parts as files of their own"
-        )
     if document.table.header and roles and min(places) >= 0:
         pairs = zip(roles, places, strict=True)
         hits = [np.asarray(column(name).indices) == code for name, code in pairs]

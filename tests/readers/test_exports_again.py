@@ -227,13 +227,6 @@ def test_workers_beside_one_label_for_all_are_refused(tmp_path: Path) -> None:
         triplets(export(tmp_path, lines(records), "jsonl"))
 
 
-def test_a_second_header_in_another_order_is_refused(tmp_path: Path) -> None:
-    swapped = "".join(f"{item},{worker},{label}\n" for worker, item, label in ANSWERS)
-    text = f"worker,item,label\n{ROWS}item,worker,label\n{swapped}"
-    with pytest.raises(InputError, match="a second header with 'worker' and 'item' in another"):
-        triplets(export(tmp_path, text))
-
-
 @pytest.mark.parametrize("together", ["cat|bird", "cat\nbird"])
 def test_options_chosen_together_need_not_all_come_alone(tmp_path: Path, together: str) -> None:
     rows = [*ANSWERS, *((f"z{n}", f"{n}.jpg", f'"{together}"') for n in range(4))]

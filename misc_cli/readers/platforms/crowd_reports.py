@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
@@ -42,7 +40,7 @@ from misc_cli.readers.platforms.export import (
     where_said,
     with_columns,
 )
-from misc_cli.readers.reading import MOST_QUESTIONS, Reading, from_columns
+from misc_cli.readers.reading import Reading, from_columns
 from misc_cli.readers.values import CHOICE, CHOICES, TEXT, parsed
 from misc_cli.readers.vocabulary import is_remark
 
@@ -58,38 +56,33 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
     items on one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2.
     """
     names = [name for name in document.names if name.startswith(_PREFIX)]
-    is_open = options.item_col is None and options.label_col is None
-    pairs = _pairs(document, names) if is_open else None
     derived = {}
     if options.label_col is None:
         derived = _forms(document) if _JSON in names else _options(document, names)
         parts = {_JSON, *(n for n in names if f"{n.rpartition('.')[0]}.*" in derived)}
         names = [name for name in names if name not in parts]
+    asked = {c.removeprefix(_PREFIX).removesuffix(".label"): c for c in (*derived, *names)}
     is_told = "AssignmentStatus" in document.names
     status = ("AssignmentStatus", "rejected") if is_told else ("RejectionTime",)
-    rejected = where_said(document, {"rejected": status, "rejected by hand": ("Reject",)})
-
-    def read(columns: Iterable[str]) -> Reading:
-        ends = (".label", ".*")
-        return from_columns(
-            with_columns(document, derived),
-            worker=column_among(document, options, "worker", "WorkerId"),
-            item="HITId",
-            questions={reduce(str.removesuffix, ends, c.removeprefix(_PREFIX)): c for c in columns},
-            options=options,
-            aside=rejected,
-        )
-
-    reading = read(names)
-    if pairs is not None:
-        return _several_items(document, options, reading, pairs)
-    folded = (
-        list(derived)[at : at + MOST_QUESTIONS] for at in range(0, len(derived), MOST_QUESTIONS)
+    reading = from_columns(
+        with_columns(document, derived),
+        worker=column_among(document, options, "worker", "WorkerId"),
+        item="HITId",
+        questions={name.removesuffix(".*"): column for name, column in asked.items()},
+        options=options,
+        aside=where_said(document, {"rejected": status, "rejected by hand": ("Reject",)}),
     )
-    found = [*(one for own in folded for one in read(own).questions), *reading.questions]
+    is_open = options.item_col is None and options.label_col is None
+    if is_open and (pairs := _pairs(document, names)) is not None:
+        n_rows = len(document.columns([pairs.taken[0]])[0])
+        out = np.isin(np.arange(n_rows), np.concatenate([[-1], *reading.aside.values()]))
+        found = cells_as_answers(document, pairs, (options.worker_col or "WorkerId",), out)
+        shown = listing(pairs.people, 4), listing(pairs.taken, 4)
+        note = f"{document.name}: {shown[0]} are items, answered by {shown[1]}"
+        return replace(found, aside=reading.aside, notes=[note], layout=None)
     questions = [
         replace(one, kind=TEXT) if one.kind == CHOICE and is_remark(one.name) else one
-        for one in found
+        for one in reading.questions
         if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
     ]
     return replace(reading, questions=questions)
@@ -145,17 +138,6 @@ def _pairs(document: Document, names: Sequence[str]) -> Several | None:
     return Several("form", {question.removeprefix(_PREFIX).rstrip("_-. "): said}, people=people)
 
 
-def _several_items(
-    document: Document, options: ReadOptions, reading: Reading, pairs: Several
-) -> Reading:
-    n_rows = len(document.columns([pairs.taken[0]])[0])
-    out = np.isin(np.arange(n_rows), np.concatenate([[-1], *reading.aside.values()]))
-    found = cells_as_answers(document, pairs, (options.worker_col or "WorkerId",), out)
-    shown = listing(pairs.people, 4), listing(pairs.taken, 4)
-    note = f"{document.name}: {shown[0]} are items, answered by {shown[1]}"
-    return replace(found, aside=reading.aside, notes=[note], layout=None)
-
-
 _TASK, _OUTPUT, _GOLD = "ASSIGNMENT:task_id", "OUTPUT:", "_gold"
 
 
@@ -190,7 +172,7 @@ def appen(document: Document, options: ReadOptions) -> Reading:
         other = (_GOLD, "_gold_reason", ":confidence")
         others = [n for n in names if n and not n.startswith("_") and not n.endswith(other)]
         questions = questions_within(document, "_unit_id", others)
-    reading = from_columns(
+    return from_columns(
         document,
         worker=worker,
         item="_unit_id",
@@ -199,14 +181,6 @@ def appen(document: Document, options: ReadOptions) -> Reading:
         aside=where_said(document, {"tainted": ("_tainted", "true", "1")}),
         gold=gold,
     )
-    found = []
-    for one in reading.questions:
-        if one.gold is not None and hasattr(one.gold[1], "dictionary"):
-            # of several right answers, one per line, nobody knows which
-            sure = pc.invert(pc.match_substring(one.gold[1].cast("string"), "\n"))
-            one = replace(one, gold=(one.gold[0].filter(sure), one.gold[1].filter(sure)))
-        found.append(one)
-    return replace(reading, questions=found)
 
 
 _GROUND_TRUTH = "SageMaker Ground Truth, workers' answers"
