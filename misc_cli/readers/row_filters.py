@@ -28,7 +28,7 @@ from misc_cli.readers.document import Document, is_one_of, plain_words
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Question, first_reasons, rows_of, share_of_conflicts, take
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import names_in, normalise
+from misc_cli.readers.vocabulary import TRUE_LABELS, names_in, normalise
 
 Numbers = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ _NOBODY = (
     *("aggregate", "adjudicated", "gold", "gold standard", "gold_standard", "ground truth"),
     *("ground_truth", "groundtruth", "truth", "final label", "final_label"),
 )
-_GOLD = names_in("gold goldlabel truth groundtruth truelabel goldanswer correctlabel")
+_GOLD = TRUE_LABELS - {"correct"}  # which may tell whether the answer is right
 
 _CONDITION = re.compile(
     r"\s*(?:\"(?P<quoted>[^\"]+)\"|(?P<name>[^=!<>~]+?))\s*"

@@ -222,12 +222,13 @@ _TASKS = "annotations[task={}]"
 @export("zooniverse", _CLASSIFICATIONS, "user_name", "subject_ids", _TASKS, is_table=True)
 def zooniverse(row: Record, _: Document) -> Found:
     """Yield the tasks of one classification, which are JSON; an expert's are the right answers."""
-    tasks = {"annotations": parsed(row["annotations"]) or row["annotations"]}
-    answers = [one for task in objects_in(tasks, "annotations") for one in _task_fields(task)]
+    cell = row.get("annotations", "")
+    tasks = objects_in({"annotations": parsed(cell) or cell}, "annotations")
+    answers = [one for task in tasks for one in _task_fields(task)]
     who = first_of(row, "user_name", "user_id", "user_ip")
     gold = "gold standard" if row.get("gold_standard", "").lower() == "true" else ""
     workflow = f"{row.get('workflow_id')}."
-    yield from fields_of(answers, who, row["subject_ids"], gold, scope=workflow)
+    yield from fields_of(answers, who, row.get("subject_ids"), gold, scope=workflow)
 
 
 def _task_fields(task: Record) -> Iterator[Field]:

@@ -85,21 +85,21 @@ qballotboxstuffing
 _BESIDE = re.compile(r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)")
 
 
-def _import_ids(document: Document) -> list[int]:
-    """Return which of the first rows hold Qualtrics' ids of columns."""
+def _n_titles(document: Document) -> int:
+    """Return how many rows of titles stand below the names, up to that of Qualtrics' ids."""
     first = document.table.sample[:2]
-    return [at for at, row in enumerate(first) if any("ImportId" in cell for cell in row)]
+    rows = [n for n, row in enumerate(first, 1) if any("ImportId" in cell for cell in row)]
+    return rows[0] if rows else 0
 
 
 def detect_qualtrics(document: Document) -> str | None:
-    if document.records is not None or document.table.header is False:
-        return None
-    return "a row of ImportIds below the names" if _import_ids(document) else None
+    has_ids = document.records is None and _n_titles(document)
+    return "a row of ImportIds below the names" if has_ids else None
 
 
 def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
     """Read the responses below the rows of headers."""
-    table, n_rows = document.table, _import_ids(document)[0] + 1
+    table, n_rows = document.table, _n_titles(document)
     texts = table.sample[0] if n_rows > 1 else document.names
     asked = [
         name
@@ -131,15 +131,13 @@ def _form_questions(document: Document) -> list[str]:
 
 def detect_google_forms(document: Document) -> str | None:
     names = document.names
-    if document.table.header is False or normalise(names[0]) != "timestamp":
-        return None
-    times = document.sampled(names[0])
-    if not times or not all(map(_WHEN.fullmatch, times)):
+    times = document.sampled(names[0]) if normalise(names[0]) == "timestamp" else []
+    is_form = times and all(map(_WHEN.fullmatch, times))
+    if not is_form or find_roles(names, {"item": SYNONYMS["item"]})["item"]:
         return None
     if not any(map(_QUIZ.fullmatch, names)) and form_columns(document):
         return None
-    has_item = find_roles(names, {"item": SYNONYMS["item"]})["item"]
-    if has_item or not _groups(document, _form_questions(document)):
+    if not _groups(document, _form_questions(document)):
         return None
     return f"{names[0]!r} first, then questions answered in the same words"
 
