@@ -22,7 +22,6 @@ from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
@@ -47,13 +46,12 @@ BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
 # pyarrow's own allocator takes some 25 MiB at once: worth it only for files that need them.
 SMALL_BYTES = 1 << 24
-MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
+MOST_LINES = 1000  # of one row; --quotes-span-lines allows any number
 
 _WITHOUT_CELLS = ("approve", "reject", "")  # named by Mechanical Turk, and left out of rows
 
 Row = list[str]
 Synonyms = dict[str, list[set[str]]]
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -239,7 +237,6 @@ class DelimitedText:
     n_without: int = 0
     bad_lines: list[int] = field(default_factory=list)
     _line_numbers: list[int] | None = None  # of rows that were written anew
-    _quoted: bool = True
 
     def __post_init__(self) -> None:
         self.body = self.source.content.slice(self.start)
@@ -253,7 +250,7 @@ class DelimitedText:
         numbers = self._line_numbers
         if numbers is None:
             up_to_last = islice(self._numbered_rows(), max(rows, default=-1) + 1)
-            numbers = [number for number, _ in up_to_last]
+            numbers = [number for number, *_ in up_to_last]
         return [numbers[row] for row in rows]
 
     def fetch(self, positions: Sequence[int]) -> list[Any]:
@@ -270,15 +267,11 @@ class DelimitedText:
         body, wanted = self.body, [f"f{position}" for position in positions]
         if not body.size:
             return [pa.array([], pa.string()).dictionary_encode() for _ in wanted]
-        has_quotes = self._quoted and any(b'"' in chunk for chunk in chunks(body))
-        if has_quotes:
+        has_quotes = any(b'"' in chunk for chunk in chunks(body))
+        if has_quotes and self._line_numbers is None:
             self._check_quotes()  # pyarrow takes all between two stray ones for one cell, unsaid
         options = (
-            arrow_csv.ParseOptions(
-                delimiter=self.delimiter,
-                newlines_in_values=has_quotes,
-                quote_char='"' if self._quoted else False,
-            ),
+            arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=has_quotes),
             arrow_csv.ConvertOptions(
                 column_types={name: pa.string() for name in wanted},
                 include_columns=list(dict.fromkeys(wanted)),
@@ -299,7 +292,7 @@ class DelimitedText:
                 refuse_undecodable(self.source)
                 name, reason = self.source.name, f"{one_line(error)}; check the file's layout"
                 ragged = (one for one in self._numbered_rows() if len(one[1]) != self.width)
-                for line, row in islice(ragged, 1):
+                for line, row, _ in islice(ragged, 1):
                     name = f"{name}, line {line}"
                     reason = (
                         f"{len(row)} columns where the first row has {self.width}; quote cells "
@@ -317,115 +310,89 @@ class DelimitedText:
         return [encoded[name] for name in wanted]
 
     def _mend(self) -> bool:
-        """Find another way to read broken rows; return whether there is one.
+        """Write broken rows anew; return whether that can be done.
 
         Between tabs quotes are plain text if every line has as many cells without them. Cells that
         Mechanical Turk leaves out at the end are empty. Other rows are set aside, so many as the
         user allows.
         """
-        if self._line_numbers is not None or not self._quoted:
+        if self._line_numbers is not None:
             return False
-        width = self.width
-        whole = [line for line in bytes(memoryview(self.body)).splitlines() if line.strip()]
-        if self.delimiter == "\t" and all(line.count(b"\t") == width - 1 for line in whole):
-            self._quoted = False
-            return True
-        rows, numbers, bad = [], [], []
-        least = width - self.n_without
-        for number, row in self._numbered_rows():
-            if len(row) == width or len(row) == least:
-                rows.append([*row, *[""] * (width - len(row))])
+        width, least = self.width, self.width - self.n_without
+        lines = (line for line in bytes(memoryview(self.body)).splitlines() if line.strip())
+        is_plain = self.delimiter == "\t" and all(line.count(b"\t") == width - 1 for line in lines)
+        stream, numbers, bad = io.StringIO(), [], []
+        writer = csv.writer(stream, delimiter=self.delimiter, lineterminator="\n")
+        quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
+        for number, row, _ in self._numbered_rows(quoting=quoting):
+            if len(row) in (width, least):
+                writer.writerow([*row, *[""] * (width - len(row))])
                 numbers.append(number)
             else:
                 bad.append(number)
-        allowed = self.bad_rows(len(rows) + len(bad)) if self.bad_rows is not None else 0
-        if len(bad) > allowed or (not bad and least == width):
+        allowed = self.bad_rows(len(numbers) + len(bad)) if self.bad_rows is not None else 0
+        if len(bad) > allowed or not (bad or is_plain or self.n_without):
             return False
-        stream = io.StringIO()
-        csv.writer(stream, delimiter=self.delimiter, lineterminator="\n").writerows(rows)
         self.body = pa.py_buffer(stream.getvalue().encode("utf-8"))
         self.bad_lines.extend(bad)
         self._line_numbers = numbers
         return True
 
-    def _numbered_rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield line number and cells of every row of the body: slow, where something is wrong."""
-        text = io.TextIOWrapper(
-            io.BytesIO(memoryview(self.body)), encoding="utf-8", errors="replace", newline=""
-        )
-        reader = csv.reader(text, delimiter=self.delimiter)
-        if not self._quoted:
-            reader = csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
-        line = self.first_line
-        try:
-            for row in reader:
-                if row:
-                    yield line, row
-                line = self.first_line + reader.line_num
-        except csv.Error:
-            raise self._stray(line) from None
+    def _numbered_rows(self, **form: Any) -> Iterator[tuple[int, Row, list[str]]]:
+        """Yield line number, cells and lines of every row: slow, where something is wrong."""
+        body = io.BytesIO(memoryview(self.body))
+        text = io.TextIOWrapper(body, encoding="utf-8", errors="replace", newline="")
+        number, lines = self.first_line, list[str]()
 
-    def _stray(self, line: int) -> InputError:
-        return InputError(
-            f"{self.source.name}, line {line}: a quote opens in this row and does not close, or "
-            'text follows the one that closes; remove it, or double quotes within a cell ("")'
-        )
+        def read() -> Iterator[str]:
+            for line in text:
+                lines.append(line)
+                yield line
+
+        try:
+            for row in csv.reader(read(), delimiter=self.delimiter, **form):
+                if row:
+                    yield number, row, lines
+                number += len(lines)
+                lines.clear()
+        except csv.Error:
+            raise InputError(
+                f"{self.source.name}, line {number}: a quote opens in this row and does not close, "
+                "or text follows the one that closes; remove it, or double quotes within a cell "
+                '("")'
+            ) from None
 
     def _check_quotes(self) -> None:
         """Raise an InputError with the line of the first quote that cannot be meant."""
         data = np.frombuffer(self.body, dtype=np.uint8)
         quotes = np.flatnonzero(data == ord('"'))
-        ends = np.frombuffer(f"{self.delimiter}\r\n".encode(), dtype=np.uint8)
         opening, closing = quotes[: len(quotes) // 2 * 2 : 2], quotes[1::2]
-        doubled = closing[:-1] + 1 == opening[1:]  # closes and opens again: a quote within the cell
-        starts = opening[np.append(True, ~doubled)[: len(opening)]]
-        stops = closing[np.append(~doubled, True)[: len(closing)]]
-        starts_well = (starts == 0) | np.isin(data[starts - 1], ends)
-        stops_well = (stops == len(data) - 1) | np.isin(data[(stops + 1) % len(data)], ends)
-        if len(quotes) % 2 or not (starts_well.all() and stops_well.all()):
-            starts, stops = self._quoted_cells(bytes(ends))
-        if self.source.quotes_span_lines or self._line_numbers is not None:
-            return
+        # beside another one: a quote within the cell
+        edges = np.frombuffer(f'{self.delimiter}\r\n"'.encode(), dtype=np.uint8)
+        opens_well = (opening == 0) | np.isin(data[opening - 1], edges)
+        closes_well = (closing == len(data) - 1) | np.isin(data[(closing + 1) % len(data)], edges)
+        are_paired = len(quotes) % 2 == 0 and opens_well.all() and closes_well.all()
         breaks = np.flatnonzero(data == ord("\n"))
-        before = np.searchsorted(breaks, starts)
-        n_breaks = np.searchsorted(breaks, stops) - before
-        cells = np.flatnonzero(n_breaks)
-        if not len(cells):
+        are_whole = (np.searchsorted(breaks, opening) == np.searchsorted(breaks, closing)).all()
+        if are_paired and (are_whole or self.source.quotes_span_lines):
             return
-        swallowing = cells[n_breaks[cells] > MOST_BREAKS].tolist()
-        if not swallowing:
-            edges = np.concatenate([[-1], breaks, [len(data)]])
-            delimiters = np.flatnonzero(data == ord(self.delimiter))
-            n_delimiters = np.diff(np.searchsorted(delimiters, edges))
-            n_quotes = np.diff(np.searchsorted(quotes, edges))  # by line of the body
-            for at in cells:
-                lines = slice(before[at], before[at] + n_breaks[at] + 1)
-                if (n_delimiters[lines] == self.width - 1).all() and n_quotes[lines].sum() == 2:
-                    swallowing.append(at)
-            # Texts of several lines look like rows now and then; stray quotes do so each time.
-            if 2 * len(swallowing) <= len(cells):
-                return
-        line, n_rows = self.first_line + int(before[swallowing[0]]), int(n_breaks[swallowing[0]])
-        raise InputError(
-            f"{self.source.name}, line {line}: a quote opens here and closes below, which would "
-            f"swallow rows ({n_rows:,}); remove the stray quotes, or say --quotes-span-lines if "
-            "this is one cell"
-        )
-
-    def _quoted_cells(self, ends: bytes) -> tuple[Positions, Positions]:
-        """Return where quoted cells start and stop if a quote may stand within text (5" wide)."""
-        text = memoryview(self.body).cast("B")  # Arrow says signed bytes
-        opening = re.compile(rb"(?:\A|(?<=[" + re.escape(ends) + rb']))"')
-        cell = re.compile(rb'"[^"]*(?:""[^"]*)*"')
-        starts, stops, at = [], [], 0
-        while found := opening.search(text, at):
-            whole = cell.match(text, found.start())
-            at = whole.end() if whole else found.start()
-            if whole is None or (at < len(text) and text[at] not in ends):
-                raise self._stray(self.first_line + bytes(text[:at]).count(b"\n"))
-            starts.append(found.start())
-            stops.append(at - 1)
-        return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)
+        n_spanning, swallowing = 0, []
+        for number, _, lines in self._numbered_rows(strict=True):
+            if len(lines) > 1:
+                n_spanning += 1
+                are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)
+                is_pair = are_rows and sum(line.count('"') for line in lines) == 2
+                if is_pair or len(lines) > MOST_LINES:
+                    swallowing.append((number, len(lines)))
+        # Texts of several lines look like rows now and then; stray quotes do so each time.
+        is_sure = 2 * len(swallowing) > n_spanning or any(n > MOST_LINES for _, n in swallowing)
+        if is_sure and not self.source.quotes_span_lines:
+            line, n_rows = max(swallowing, key=lambda one: one[1])
+            raise InputError(
+                f"{self.source.name}, line {line}: a quote opens here and closes below, which "
+                f"would swallow rows ({n_rows:,}); remove the stray quotes, or say "
+                "--quotes-span-lines if this is one cell"
+            )
 
 
 def _single_spaces(data: bytes) -> bytes:
