@@ -26,13 +26,12 @@ from misc_cli.readers.reading import (
     agreement,
     share_of_conflicts,
 )
-from misc_cli.readers.values import CHOICES, IDS, URLS, WITH_CLASSES, is_number, kind_of
+from misc_cli.readers.values import DATES, is_number, kind_of_keys, kind_of_values
 from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
 CONFLICTS = 0.2  # share of pairs of worker and item with more than one label that is odd
-RARE = 0.02  # of the pairs: fewer with several places are corrections
 FIRST_ROWS = 100_000  # of all answers, where only a share is asked for
 MANY_CLASSES = 100
 MANY_WORDS = 15
@@ -45,12 +44,6 @@ OTHER_COLUMN = "name the right column with --label-col"
 _MODELS = names_in("model modelname modelid llm")
 # What a model that was judged gets, rather than what it answered itself.
 _JUDGED = names_in("rating score correct grade win rank quality pass iscorrect")
-# Places within an item; a single number may be anything, a whole place is one column.
-_PLACES = names_in("""
-x y w h width height left top xmin xmax ymin ymax bboxx bboxy start end begin startoffset endoffset
-startchar endchar starttime endtime starttoken endtoken lat lon latitude longitude
-""")
-_WHOLE_PLACES = names_in("bbox boundingbox box polygon points segmentation mask geometry span")
 # What may be a class of its own or stand for no answer; `none` may be a class, Python's None not.
 _PERHAPS = {"null", "n/a", "na", "undefined", "?", "-", "--", "skip", "skipped", "no answer"}
 
@@ -59,20 +52,18 @@ AS_WIDE: Sequence[Mapping[str, Any]] = ({"layout": "wide"},)
 OTHERS: Sequence[Mapping[str, Any]] = []  # other columns may be meant
 
 
-def no_classes(question: Question, kind: str, seen: str = "") -> str:
+def no_classes(question: Question, kind: str) -> str:
     """Return why a question of this kind cannot be voted on."""
-    example = f", such as {_some([seen])}" if seen else ""
     return (
-        f"{question.name!r} is of kind {kind}{example}: there are no classes to vote "
-        f"on; {OTHER_COLUMN} or --question, or {ALLOW}"
+        f"{question.name!r} is of kind {kind}: there are no classes to vote on; {OTHER_COLUMN} or "
+        f"--question, or {ALLOW}"
     )
 
 
-def several_choices(question: Question, seen: str = "") -> str:
-    example = f" ({_some([seen])})" if seen else ""
+def several_choices(question: Question) -> str:
     return (
-        f"{question.name!r} holds several choices per answer{example}; --multi split makes a "
-        f"yes/no question of each option, --multi set takes each set as one class"
+        f"{question.name!r} holds several choices per answer; --multi split makes a yes/no "
+        "question of each option, --multi set takes each set as one class"
     )
 
 
@@ -121,13 +112,8 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
 
 
 def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> Iterable[Oddity]:
-    """Find labels that are no classes, or hardly ever the same twice."""
-    kind = kind_of(question.label)
+    """Find labels that are measured, of one item each, or hardly ever the same twice."""
     is_declared = options.label_col is not None
-    if kind.name == CHOICES and options.multi is None and not options.extract:
-        yield several_choices(question, kind.seen), choices_apart(question)
-    if kind.name not in WITH_CLASSES and not (is_declared and kind.name in (URLS, IDS)):
-        yield no_classes(question, kind.name, kind.seen), ()
     n_answers, n_classes = len(question.label), len(question.label.dictionary)
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     are_numbers = all(map(is_number, values))
@@ -171,13 +157,8 @@ def share_of_one_item(question: Question, least: int = 5) -> float:
 def _mixed_up(
     question: Question, names: Mapping[str, list[str]], options: ReadOptions
 ) -> Iterable[Oddity]:
-    """Find items and workers that are lists or labels, and workers who wrote what is judged."""
+    """Find items and workers that are labels, and workers who wrote what is judged."""
     for role in (role for role in ("worker", "item") if options.columns[role] is None):
-        start = [value for value in names[role] if value[:1] in ("[", "{")]
-        kind = kind_of(getattr(question, role)) if 2 * len(start) > len(names[role]) else None
-        if kind is not None and (kind.separator == "json" or kind.name not in WITH_CLASSES):
-            told = f"the {role} is a list or an object ({_some(start[:1])})"
-            yield f"{told}; name another column with --{role}-col, or {ALLOW}", ()
         own, labels = set(names[role]), set(names["label"])
         both = sorted(name for name in own & labels if not is_number(name))
         is_said = normalise(question.columns.get(role, "")) == role
@@ -185,8 +166,8 @@ def _mixed_up(
             told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
             yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", AS_WIDE
     n_answers, worker = len(question.label), question.columns.get("worker", "")
-    is_known = bool(options.worker_from or options.worker_col)
-    if is_known or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
+    is_known = options.worker_from or options.worker_col or normalise(worker) not in WEAK_WORKERS
+    if is_known or n_answers < FEW:
         return
     who = f"{worker!r} may be who wrote an item or what was judged"
     if len(question.worker.dictionary) == n_answers:
@@ -203,28 +184,20 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     """Find several answers of a worker to one item: something tells them apart."""
     roles, names = question.columns, document.names
     free = [n for n in names if n not in roles.values() and names.count(n) == 1]
-    places = [n for n in free if normalise(n.rpartition(".")[2]) in _PLACES]
-    places = [n for n in places if (cells := document.sampled(n)) and all(map(is_number, cells))]
-    places = places if len(places) > 1 else []
-    places += [n for n in free if normalise(n) in _WHOLE_PLACES]
-    is_table = set(roles.values()) <= set(names)
-    if places and is_table:
-        columns = document.columns(places)
-        if question.rows is not None:
-            columns = [column.take(pa.array(question.rows)) for column in columns]
-        n_pairs, n_several = share_of_conflicts(question.worker, question.item, *columns)
-        if n_several > RARE * n_pairs:
-            told = f"{n_several:,} of {n_pairs:,} times a worker gives one item several places"
-            told += f" ({_some(places)}): each row labels a box or a span, not the item"
-            yield f"{told}; name what tells regions apart with --item-col, or {ALLOW}", ()
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
     n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)
+    regions = [n for n in free if kind_of_keys([n.rpartition(".")[2]]) is not None]
+    regions = [n for n in regions if kind_of_values(document.sampled(n), 0).name != DATES]
+    if regions and n_rows > 1.1 * n_pairs:
+        told = f"{n_rows:,} rows for {n_pairs:,} pairs of worker and item: each labels a box or a "
+        told += f"span ({_some(regions)}), not the item; name what tells them apart with --item-col"
+        yield f"{told}, or {ALLOW}", ()
     is_repeated = n_rows > 2 * n_pairs and n_pairs >= FEW and bool(set(names) - set(roles.values()))
     if (n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs) and not is_repeated:
         return
     by, remedies = "Name all columns of the item with --item-col a,b", OTHERS
-    if is_table:
+    if set(roles.values()) <= set(names):  # of a table
         profile = Profile(document, whole=True)
         few = [n for n in profile.names if n in free and 2 <= len(profile.values(n)) <= 30]
         few = [n for n in few if not all(map(is_number, profile.values(n)))]

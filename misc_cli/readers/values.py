@@ -56,13 +56,12 @@ _SPAN_KEYS = {"start", "end", "startoffset", "endoffset", "start_offset", "end_o
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind of a column's values, `seen` an example for messages.
+    """The kind of a column's values.
 
     separator  what stands between several choices in one cell; "json" for lists
     """
 
     name: str
-    seen: str = ""
     separator: str | None = None
 
 
@@ -90,24 +89,24 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     ):
         n_alike = sum(1 for value in values if pattern.fullmatch(value))
         if len(values) > least and n_alike > MOST * len(values):
-            return Kind(name, values[0])
+            return Kind(name)
     if all(map(is_number, values)):
-        return Kind(NUMBER, values[0])
+        return Kind(NUMBER)
     # 1,5 and 2,0 again and again: marks with a decimal comma, not places
     if 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values)):
-        return Kind(CHOICE, values[0])
+        return Kind(CHOICE)
     is_marked = any(mark in value for mark in _SEPARATORS for value in values)
     if is_marked and (separator := _separator(values)) is not None:
-        return Kind(CHOICES, next(value for value in values if separator in value), separator)
+        return Kind(CHOICES, separator)
     if sum(1 for value in values if _COORDINATES.fullmatch(value)) > MOST * len(values):
-        return Kind(COORDINATES, values[0])
+        return Kind(COORDINATES)
     # sentences: long, of several words, hardly ever the same twice
     n_words = sum(len(value.split()) for value in values) / len(values)
     length = sum(map(len, values)) / len(values)
     is_rare = n_answers < 2 * len(values) and len(values) > 3
     if length > 200 or (n_words >= 4 and length > 20 and is_rare):
-        return Kind(TEXT, max(values[:50], key=len))
-    return Kind(CHOICE, values[0])
+        return Kind(TEXT)
+    return Kind(CHOICE)
 
 
 def is_scale(values: Sequence[str]) -> bool:
@@ -156,13 +155,13 @@ def _structured(values: list[str]) -> Kind | None:
         return None
     region = kind_of_keys(key for inner in found for key in keys_within(inner))
     if region is not None:
-        return Kind(region, values[0])
+        return Kind(region)
     chosen = [choices_in(inner) for inner in found]
     if any(own is None for own in chosen):
-        return Kind(JSON, values[0])
+        return Kind(JSON)
     if all(is_number(one) and "." in one for own in chosen for one in own or [""]):
-        return Kind(COORDINATES, values[0])
-    return Kind(CHOICES, values[0], "json")
+        return Kind(COORDINATES)
+    return Kind(CHOICES, "json")
 
 
 def kind_of_keys(names: Iterable[str]) -> str | None:
