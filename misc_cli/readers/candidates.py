@@ -244,7 +244,7 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
         if len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
             yield 1.0, {"layout": "counts"}
     cells = {name: document.sampled(name) for name in names}
-    first, rest = names[0], [name for name in names[1:] if cells[name]]
+    rest = [name for name in names[1:] if cells[name]]
     every = Counter(cell for name in rest for cell in cells[name])
     blank = [v for v, n in every.items() if not v.isalnum() and not is_number(v) and 2 * n > 9]
     negative = sorted(v for v in every if v.startswith("-") and is_number(v))
@@ -256,8 +256,6 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
     given: Given = {"layout": "matrix"}
     if is_counted:
         given = {"layout": "wide", "header": True, "worker_col": "*", "item_col": ROW}
-    elif len(set(cells[first]) - set(every)) > max(3, len(every)) and profile.is_unique(first):
-        given["item_col"] = "1"
     if set(every) == {"-1", "0", "1"}:  # which of 0 and -1 is no answer? Votes agree, gaps do not
         shares = {gap: _agreement_without(document, gap) for gap in ("0", "-1")}
         nothing = [max(shares, key=lambda gap: shares[gap])]
@@ -491,7 +489,8 @@ def _nobodys(profile: Profile) -> Iterator[Scored]:
 
 def _score(profile: Profile, item: Sequence[str], label: str) -> float | None:
     """Return by how much answers agree above chance, and more for a plain name; None if not."""
-    agree, chance, n_pairs = profile.agreement(item, label)
+    kept = profile.filled(label)
+    agree, chance, n_pairs = agreement(profile.codes(*item)[kept], profile.codes(label)[kept])
     is_named = normalise(label) in KNOWN["label"]
     if n_pairs and n_pairs <= FEW_PAIRS and is_named:
         return 1 - 0.2 * len(item)

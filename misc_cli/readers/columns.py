@@ -278,9 +278,3 @@ def naming_column(document: Document, names: Sequence[str]) -> tuple[str, ...]:
         f"item with --item-col, or say --item-col {ROW} if each row is one",
         [{"item_col": ROW}],
     )
-
-
-def is_unique(document: Document, name: str) -> bool:
-    """Return whether no value of a column comes twice in the sample."""
-    cells = document.sampled(name)
-    return bool(cells) and len(set(cells)) == len(cells)

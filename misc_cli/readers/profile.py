@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.readers.document import Document, text_array
-from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import CHOICE, NUMBER, WITH_CLASSES, Kind, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, names_in, normalise, words_of
@@ -113,45 +112,28 @@ class Profile:
 
     def always_same(self, owner: str, name: str) -> bool:
         """Return whether every owner that comes again, four or more, has one value of a column."""
-        rows = self.codes(owner)
-        n_rows = np.bincount(rows)
-        pairs = self.codes(owner, name)
-        _, first = np.unique(pairs, return_index=True)
-        n_values = np.bincount(rows[first], minlength=len(n_rows))
-        again = n_values[n_rows > 1]
-        return len(again) >= LEAST and bool((again == 1).all())
+        n_rows, n_values = self._of_those_again([owner], name)
+        return len(n_rows) >= LEAST and bool((n_values == 1).all())
 
     def tells_apart(self, key: Sequence[str], name: str) -> bool:
         """Return whether rows with the same key differ in a column: it is part of the key."""
-        keys = self.codes(*key)
+        n_rows, n_values = self._of_those_again(key, name)
+        return bool(len(n_rows) and (n_values == n_rows).mean() >= 0.8)
+
+    def _of_those_again(self, key: Sequence[str], name: str) -> tuple[Any, Any]:
+        """Return the number of rows, and of values of a column, of each key that comes again."""
+        keys, pairs = self.codes(*key), self.codes(*key, name)
         n_rows = np.bincount(keys)
-        _, first = np.unique(self.codes(*key, name), return_index=True)
-        n_values = np.bincount(keys[first], minlength=len(n_rows))
-        again = n_rows > 1
-        return bool(again.any() and (n_values == n_rows)[again].mean() >= 0.8)
+        n_values = np.bincount(keys[np.unique(pairs, return_index=True)[1]], minlength=len(n_rows))
+        return n_rows[n_rows > 1], n_values[n_rows > 1]
 
-    def crosses(self, worker: str, item: str, *, is_named: bool = False) -> bool:
-        """Return whether these can be worker and item: a worker has an item once, items come again.
-
-        With a name that tells (site_id) some repeats are allowed.
-        """
+    def crosses(self, worker: str, item: str) -> bool:
+        """Return whether these can be worker and item: mostly asked once, of several workers."""
         kept = self.filled(worker, item)
         pairs = np.unique(self.codes(worker, item)[kept], return_index=True)[1]
-        n_pairs, n_rows = len(pairs), int(kept.sum())
         shared = np.bincount(self.codes(item)[kept][pairs])
         n_items, n_again = int((shared > 0).sum()), int((shared > 1).sum())
-        if 2 * n_again < n_items or n_items < 2:
-            return False
-        if is_named:
-            return n_pairs >= 0.8 * n_rows
-        return n_pairs == n_rows == self.n_rows and n_again >= LEAST
-
-    def is_crowd(self, worker: str, item: Sequence[str]) -> bool:
-        """Return whether workers answer these items about once, and items have several answers."""
-        kept = self.filled(worker)
-        n_rows, n_items = int(kept.sum()), len(np.unique(self.codes(*item)[kept]))
-        n_pairs = len(np.unique(self.codes(worker, *item)[kept]))
-        return n_rows >= 10 and n_pairs >= 0.95 * n_rows and 3 <= n_items <= n_rows / 1.5
+        return 2 <= n_items <= 2 * n_again and len(pairs) >= 0.8 * kept.sum()
 
     @property
     def item_parts(self) -> list[str]:
@@ -168,17 +150,15 @@ class Profile:
     ) -> Iterator[tuple[str, ...]]:
         """Yield sets of columns under which workers answer each item about once, small ones first.
 
-        names  the columns that may be part of an item's name, the likeliest first
+        Items then have several answers. `names` may be part of an item's, the likeliest first.
         """
         free = [n for n in names if n != worker and self.n_distinct(n) > 1][:MOST_KEYS]
+        kept = self.filled(worker)
+        n_rows = int(kept.sum()) if kept.sum() >= 10 else 0
         for size in range(1, most + 1):
             for own in combinations(free, size):
                 item = tuple(n for n in self.names if n in own)
-                if self.is_crowd(worker, item):
+                n_items = len(np.unique(self.codes(*item)[kept]))
+                n_pairs = len(np.unique(self.codes(worker, *item)[kept]))
+                if n_pairs >= 0.95 * n_rows and 3 <= n_items <= n_rows / 1.5:
                     yield item
-
-    def agreement(self, item: Sequence[str], label: str) -> tuple[float, float, int]:
-        """Return how often two answers to an item agree, how often by chance, and the pairs."""
-        kept = self.filled(label)
-        items, labels = self.codes(*item)[kept], self.codes(label)[kept]
-        return agreement(items, labels)

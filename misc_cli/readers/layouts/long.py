@@ -22,7 +22,7 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.options import NOBODY, ROW, ReadOptions
+from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
 from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
@@ -107,9 +107,9 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
     found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
     found.update(declared)
-    is_nobody = options.worker_from is not None or (options.worker_col or "").lower() == NOBODY
-    is_row = (options.item_col or "").lower() == ROW
-    if is_nobody:
+    absent = {role for role, own in declared.items() if not own and role != "label"}
+    if options.worker_from is not None:
+        absent.add("worker")
         found["worker"] = []
     if "label" not in declared:
         others = [name for own in declared.values() for name in own]
@@ -130,28 +130,22 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         # who looks like a worker wrote the items: each has one, and one answer
         notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
         found["worker"] = []
-    has_worker = bool(found["worker"]) or is_nobody
-    if not found["label"] and has_worker and found["item"]:
+    if not found["label"] and (found["worker"] or "worker" in absent) and found["item"]:
         found["label"] = _answers(profile, found)
     is_single = all(len(own) == 1 for own in found.values())
     if "label" not in declared and is_single and len(names) > len(found):
         _refuse_consensus(profile, found)
-    missing = [role for role, own in found.items() if not own]
-    if is_row and "item" in missing:
-        missing.remove("item")
-    is_pair = len(names) == 2 and all(len(found[role]) == 1 for role in ("item", "label"))
-    if is_pair and profile.is_unique(found["item"][0]):
-        is_pair = False  # only what comes again are answers of nobody
-    if "worker" in missing and (is_nobody or is_pair):
-        missing.remove("worker")
-    if missing:
+    missing = [role for role, own in found.items() if not own and role not in absent]
+    is_pair = missing == ["worker"] and len(names) == 2 == len(found["item"] + found["label"])
+    # of two columns, only what comes again are answers of nobody
+    if missing and not (is_pair and not profile.is_unique(found["item"][0])):
         hint = " (none if nobody knows who answered)" if missing == ["worker"] else ""
         if missing == ["worker"] and is_once:
             hint = f"; {items[0]!r} names each row once, and one answer is nothing to vote on"
-        elif document.table.header and not declared and options.header is None:
+        elif document.table.header and len(missing) == 3 and options.header is None:
             hint += ", or say --no-header if the first row is data"
         raise missing_columns(document.name, names, missing, hint)
-    for role in ("worker", "item"):
+    for role in ROLES:
         if role not in declared and len(found[role]) > 1:
             raise rivals(document.name, role, found[role])
     chosen = [name for role in found for name in found[role]]
@@ -161,7 +155,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
             f"{document.name}: column {twice} would be two of worker, item and label; "
             "set --worker-col, --item-col and --label-col"
         )
-    return Layout("long", *(tuple(found[role]) for role in ("worker", "item", "label")))
+    return Layout("long", **{role: tuple(own) for role, own in found.items()})
 
 
 def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
@@ -185,7 +179,7 @@ def _items(profile: Profile, found: Found) -> list[str]:
         named = [n for n in profile.names if words_of(n) & {"id", "ids"} and n not in taken]
         named = [n for n in named if not words_of(n) & _NOT_ITEMS]
         if not ids and worker in profile.names and len(named) == 1:
-            ids = [n for n in named if profile.crosses(str(worker), n, is_named=True)]
+            ids = [n for n in named if profile.crosses(str(worker), n)]
         return ids
     if len(items) == 1 and ids and normalise(items[0]) in _TEXTS and items[0] in profile.names:
         return ids if profile.always_same(ids[0], items[0]) else items

@@ -26,7 +26,6 @@ from misc_cli.errors import InputError
 from misc_cli.readers.columns import (
     Layout,
     Refusal,
-    is_unique,
     listing,
     naming_column,
     select,
@@ -35,6 +34,7 @@ from misc_cli.readers.columns import (
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import refuse_nameless
 from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
     EACH_COLUMN,
     Question,
@@ -236,7 +236,7 @@ def worker_column(
         found = [rest[at] for at in find_roles(rest, {"worker": tiers})["worker"]]
         # "anonymous" in every row names nobody
         found = [name for name in found if len(set(document.sampled(name))) > 1]
-        unique = [name for name in found if is_unique(document, name)]
+        unique = [name for name in found if Profile(document).is_unique(name)]
         if found and not unique:
             raise InputError(
                 f"{document.name}: {found[0]!r} answers more than once, and no column names "
