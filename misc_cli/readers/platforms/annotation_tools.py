@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -34,7 +34,7 @@ from misc_cli.readers.platforms.export import (
     with_columns,
 )
 from misc_cli.readers.reading import Reading, from_columns
-from misc_cli.readers.values import CHOICE, SPANS, parsed
+from misc_cli.readers.values import parsed
 
 
 @export("label-studio", "Label Studio, JSON", "completed_by", "id", "result[from_name={}].value")
@@ -90,18 +90,15 @@ def label_studio_table(document: Document, options: ReadOptions) -> Reading:
     for name, column in zip(asked, document.columns(asked), strict=True):
         values = [as_label(parsed(cell) or cell)[1] for cell in column.dictionary.to_pylist()]
         derived[name] = text_array(map(text, values)).take(column.indices)
-
-    def empty(column: Callable[[str], Any]) -> dict[str, Any]:
-        blank = [is_one_of(column(name), "") for name in asked]
-        return {"empty": reduce(pc.and_, blank)} if blank else {}
-
     return from_columns(
         with_columns(document, derived),
         worker="annotator",
         item="id",
         questions={name: name for name in asked},
         options=options,
-        aside=empty,
+        aside=lambda column: {
+            "empty": reduce(pc.and_, (is_one_of(column(name), "") for name in asked or ["id"]))
+        },
     )
 
 
@@ -135,12 +132,11 @@ def prodigy(task: Record, _: Document) -> Found:
         accepted = task.get("accept")
         yield Answer("accept", who, item, [] if accepted is None else accepted)
     elif is_marked:
-        spans = task.get("spans")
-        yield Answer("spans", who, item, spans, kind=as_label(spans)[0] if spans else SPANS)
+        yield Answer("spans", who, item, task.get("spans") or [[]])
     elif "user_input" in task:
         yield Answer("user_input", who, item, {"text": task["user_input"]})
     else:  # yes or no to the label, or to the span, that the task proposes
-        yield Answer("answer", who, item, verdict, kind=CHOICE)
+        yield Answer("answer", who, item, verdict)
 
 
 @export("doccano", "doccano, JSON lines", "user", "id", "{}")

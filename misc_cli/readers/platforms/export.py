@@ -56,7 +56,6 @@ class Answer(NamedTuple):
     """One answer of an export; the value is any JSON.
 
     right  it is known to be right: gold, and nobody's vote
-    kind   of the label, where the value does not tell
     scope  what goes before the question's name where a file has several scopes
     """
 
@@ -66,7 +65,6 @@ class Answer(NamedTuple):
     value: Any
     right: bool = False
     seconds: Any = None
-    kind: str = PLAIN
     scope: str = ""
 
 
@@ -170,7 +168,7 @@ def gather(document: Document, found: Iterable[Found], roles: Sequence[str]) -> 
                 if one.right:
                     gold.setdefault(asked, {})[item] = label
                     continue
-                said = (row, text(one.worker), item, label, one.kind or kind, text(one.seconds))
+                said = (row, text(one.worker), item, label, kind, text(one.seconds))
                 answers.setdefault(asked, []).append(said)
         except Damaged as error:
             is_table = document.records is None
@@ -244,7 +242,7 @@ def fields_of(
     if gold or not found:
         yield gold if found else "empty"
     for question, value in found:
-        yield Answer(question, worker, item, value, bool(gold), seconds, scope=scope)
+        yield Answer(question, worker, item, value, bool(gold), seconds, scope)
 
 
 def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:
