@@ -117,9 +117,9 @@ def prodigy(task: Record, _: Document) -> Found:
     """
     verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
     is_choice = "accept" in task or "options" in task
-    marks = [key for key in ("spans", "relations", "audio_spans") if key in task]
     # a text that is shown as tokens is marked, perhaps nowhere
-    is_marked = bool(marks) or ("tokens" in task and "user_input" not in task)
+    is_shown = "tokens" in task and "user_input" not in task
+    is_marked = is_shown or bool({"spans", "relations", "audio_spans"} & set(task))
     is_marked = is_marked and not is_choice and "label" not in task
     key = "_input_hash" if is_choice else "_task_hash"
     item = first_of(task, key, "_input_hash", "_task_hash", "id", "text", "image")

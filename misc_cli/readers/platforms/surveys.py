@@ -23,7 +23,7 @@ from misc_cli.readers.layouts.wide import (
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import Reader
 from misc_cli.readers.reading import Reading
-from misc_cli.readers.values import WITH_CLASSES, kind_of_values
+from misc_cli.readers.values import have_classes
 from misc_cli.readers.vocabulary import (
     SYNONYMS,
     find_roles,
@@ -39,10 +39,9 @@ def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
     found: list[tuple[set[str], list[str]]] = []
     for name in names:
         cells = document.sampled(name)
-        values = set(cells)
-        kind = kind_of_values(sorted(values), len(cells)).name
-        if not values or is_remark(name) or kind not in WITH_CLASSES:
+        if not cells or is_remark(name) or not have_classes(cells):
             continue
+        values = set(cells)
         joined = [group for group in found if group[0] & values]
         found = [group for group in found if group not in joined]
         words = values.union(*(group[0] for group in joined))
