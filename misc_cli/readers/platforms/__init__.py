@@ -48,8 +48,8 @@ READERS = {
     ),
     "zooniverse": ("crowd_reports.zooniverse", "classification_id annotations subject_ids"),
     "potato": ("annotation_tools.potato", "label_annotations={}; *:::* user*; *:::* annotator*"),
-    "google-forms": ("surveys.GOOGLE_FORMS", "Timestamp*"),
-    "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
+    "google-forms": ("surveys.google_forms", "Timestamp*"),
+    "qualtrics": ("surveys.qualtrics", "ResponseId"),
 }
 
 

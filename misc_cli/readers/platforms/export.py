@@ -41,15 +41,16 @@ _ALONE = ("label", "labels", "on")  # in the same way, where there is no other k
 
 Field = tuple[str, Any]  # a question's name, the value
 Read = Callable[[Document, ReadOptions], Reading]
+Detect = Callable[[Document], str | None]
 
 
 class Reader(NamedTuple):
-    """One platform: its title for people, how it is read, what in a file tells it."""
+    """One platform: its title for people, what in a file tells it, how it is read."""
 
     name: str
     title: str
+    detect: Detect
     read: Read
-    detect: Callable[[Document], str | None] = lambda _: "keys that only it writes"
 
 
 class Answer(NamedTuple):
@@ -107,9 +108,11 @@ def as_label(value: Any) -> tuple[str, Any]:
     return OTHER, text(value)
 
 
-def platform(name: str, title: str) -> Callable[[Read], Reader]:
-    """Return what makes a function the reader of a platform that its keys give away."""
-    return lambda read: Reader(name, title, read)
+def platform(
+    name: str, title: str, detect: Detect = lambda _: "keys that only it writes"
+) -> Callable[[Read], Reader]:
+    """Return what makes a function the reader of a platform; mostly its keys give it away."""
+    return lambda read: Reader(name, title, detect, read)
 
 
 def export(
@@ -140,7 +143,7 @@ def export(
                 )
             return reading
 
-        return Reader(name, title, read_all)
+        return platform(name, title)(read_all)
 
     return reader
 

@@ -21,7 +21,7 @@ from misc_cli.readers.layouts.wide import (
     worker_column,
 )
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.export import Reader
+from misc_cli.readers.platforms.export import platform
 from misc_cli.readers.reading import Reading
 from misc_cli.readers.values import have_classes
 from misc_cli.readers.vocabulary import (
@@ -91,12 +91,13 @@ def _n_titles(document: Document) -> int:
     return rows[0] if rows else 0
 
 
-def detect_qualtrics(document: Document) -> str | None:
+def _has_import_ids(document: Document) -> str | None:
     has_ids = document.records is None and _n_titles(document)
     return "a row of ImportIds below the names" if has_ids else None
 
 
-def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
+@platform("qualtrics", "Qualtrics, CSV of responses", _has_import_ids)
+def qualtrics(document: Document, options: ReadOptions) -> Reading:
     """Read the responses below the rows of headers."""
     table, n_rows = document.table, _n_titles(document)
     texts = table.sample[0] if n_rows > 1 else document.names
@@ -116,9 +117,6 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
     return _read(Document(document.name, document.format, lambda: below), options, asked)
 
 
-QUALTRICS = Reader("qualtrics", "Qualtrics, CSV of responses", read_qualtrics, detect_qualtrics)
-
-
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
 # A quiz has a score, and two more columns for each question.
 _QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*|(total )?score|punkte")
@@ -128,7 +126,7 @@ def _form_questions(document: Document) -> list[str]:
     return [name for name in document.names[1:] if not _QUIZ.fullmatch(name)]
 
 
-def detect_google_forms(document: Document) -> str | None:
+def _has_times_and_groups(document: Document) -> str | None:
     names = document.names
     times = document.sampled(names[0]) if normalise(names[0]) == "timestamp" else []
     is_form = times and all(map(_WHEN.fullmatch, times))
@@ -141,10 +139,6 @@ def detect_google_forms(document: Document) -> str | None:
     return f"{names[0]!r} first, then questions answered in the same words"
 
 
-def read_google_forms(document: Document, options: ReadOptions) -> Reading:
+@platform("google-forms", "Google Forms, CSV of responses", _has_times_and_groups)
+def google_forms(document: Document, options: ReadOptions) -> Reading:
     return _read(document, options, _form_questions(document))
-
-
-GOOGLE_FORMS = Reader(
-    "google-forms", "Google Forms, CSV of responses", read_google_forms, detect_google_forms
-)
