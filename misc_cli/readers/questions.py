@@ -115,9 +115,6 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
         one is choices[0] or len(one.label.dictionary) > 2 for one in found
     ):
         return choices  # a number beside the only choice is a score
-    if len(found) == 1 and found[0].kind != CHOICES:
-        is_voted = len(found[0]) > len(found[0].item.dictionary)
-        return found if is_voted else named
     if not found and all(one.kind == NUMBER for one in named):
         raise InputError(
             f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on; "

@@ -335,7 +335,7 @@ def _known_only(
             f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
             "--rename them, or set such rows aside with --max-bad-rows"
         )
-    if not out.any():
-        return question
-    aside["unknown label"] = rows_of(question)[out]
-    return take(question, np.flatnonzero(~out))
+    if out.any():
+        aside["unknown label"] = rows_of(question)[out]
+        question = take(question, np.flatnonzero(~out))
+    return question

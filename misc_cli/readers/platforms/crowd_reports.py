@@ -33,7 +33,6 @@ from misc_cli.readers.platforms.export import (
     export,
     fields_of,
     first_of,
-    form_fields,
     objects_in,
     platform,
     questions_within,
@@ -115,8 +114,7 @@ def _forms(document: Document) -> dict[str, Any]:
         if cell.strip() and not forms:
             line = document.table.line(int(np.argmax(codes == code)))
             raise InputError(f"{document.name}, line {line}: {_JSON!r} is not a list of objects")
-        said_in = (field for form in forms for field in form_fields(form))
-        fields.append({name: text(as_label(value)[1]) for name, value in said_in})
+        fields.append({q: text(as_label(v)[1]) for form in forms for q, v in form.items()})
     names = dict.fromkeys(name for own in fields for name in own)
     return {
         f"{_PREFIX}{name}": text_array([own.get(name, "") for own in fields]).take(codes)
@@ -212,7 +210,7 @@ def sagemaker(record: Record, document: Document) -> Found:
         content = parsed(content) if isinstance(content, str) else content
         if not isinstance(content, dict):
             raise Damaged("a worker's content is not JSON")
-        yield from fields_of(form_fields(content), one.get("workerId"), item)
+        yield from fields_of(content.items(), one.get("workerId"), item)
 
 
 _CLASSIFICATIONS = "Zooniverse, CSV of classifications"

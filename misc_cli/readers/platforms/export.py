@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, Record, is_one_of, mapping, text, text_array
+from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Question, Reading, RowsOut
 from misc_cli.readers.values import (
@@ -246,19 +246,6 @@ def fields_of(
         yield gold if found else "empty"
     for question, value in found:
         yield Answer(question, worker, item, value, bool(gold), seconds, scope)
-
-
-def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:
-    """Yield each field of a form, as Amazon's workers' pages send it.
-
-    {"animal": {"label": "cat"}} by crowd-classifier, {"labels": [...]} by its multi-select,
-    {"animal": {"cat": true, "dog": false}} by radio buttons, {"animal": "cat"} by a plain field.
-    """
-    for name, value in mapping(content).items():
-        if isinstance(value, dict) and as_label(value)[0] == OTHER:
-            yield from form_fields(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:
