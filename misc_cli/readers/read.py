@@ -80,10 +80,7 @@ def read_questions(
             parts.setdefault(part.question if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    results = [
-        files[0] if len(files) == 1 else joined_tables(name, files)
-        for name, files in sorted(parts.items())
-    ]
+    results = [joined_tables(name, files) for name, files in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
         answers, is_named = result.answers, options.worker_col or options.worker_from

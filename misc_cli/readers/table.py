@@ -114,9 +114,7 @@ def open_table(
         delimiter = max(fits, key=fits.__getitem__)
     else:
         delimiter = delimiter_of(delimiter)
-    first = next(_records(lines[:1], delimiter), [])
-    is_title = header is not False and sum(1 for cell in first if cell.strip()) <= 2
-    n_before = _count_titles(lines, delimiter, synonyms) if is_title else 0
+    n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
     first = next(_records(lines[n_before:], delimiter), [])
     if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
         n_lines = count(source.content, b"\n")
@@ -152,8 +150,12 @@ def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[bool, fl
     """Return how well a delimiter splits the lines; the largest is the best."""
     rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
     width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
-    named = sum(map(bool, find_roles(rows[0], synonyms).values()))
-    return width >= len(synonyms), n_agreeing / len(rows), named, width
+    return width >= len(synonyms), n_agreeing / len(rows), _points(rows[0], synonyms), width
+
+
+def _points(row: Row, synonyms: Synonyms) -> int:
+    """Return how many names of a header a row holds; two make it one."""
+    return sum(map(bool, find_roles(row, synonyms).values())) + names_of_tools(row)
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
@@ -170,8 +172,7 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
         if n_filled >= len(synonyms) and len(set(row)) == len(row):
-            n_roles = sum(map(bool, find_roles(row, synonyms).values()))
-            is_header = max(n_roles, names_of_tools(row)) >= 2
+            is_header = _points(row, synonyms) >= 2
             return at if is_header and any(map(str.strip, lines[:at])) else 0
         if n_filled > 2 or '"' in line.replace('""', "").strip('"\r\n'):
             return 0
@@ -193,29 +194,20 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     )
     are_words = is_new and all(re.search(r"[^\W\d]", n) and not re.search(r"\d", n) for n in names)
     doubtful = bool(below) and are_words
-    points = sum(map(bool, find_roles(first, synonyms).values()))
-    if points >= 2:
-        return True, doubtful
-    if len(names) > 2 and not names[0] and all(names[1:]) and not is_number(names[1]):
-        index = columns[0]  # nameless, and tells rows apart: a data frame's index
-        if len(index) > 1 and all(index) and len(set(index)) == len(index):
-            return True, doubtful
+    points = _points(first, synonyms)
+    if doubtful:  # a point for ids below, two for numbers
+        with_digits = [c and all(re.search(r"\d", cell) for cell in c) for c in columns]
+        points += sum(numbers) + sum(map(bool, with_digits))
+    # nameless, and tells rows apart: a data frame's index
+    index = columns[0] if len(names) > 2 and not names[0] and all(names[1:]) else []
+    is_indexed = len(set(index)) == len(index) > 1 and all(index) and not is_number(names[1])
     # the first row alone holds no numbers where most columns hold nothing else
     some_named = 2 * len(set(filter(None, names))) >= len(names)
-    if not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2):
-        return True, doubtful
-    if doubtful:
-        for column in columns:
-            if column and all(map(is_number, column)):
-                points += 2
-            elif column and all(re.search(r"\d", cell) for cell in column):
-                points += 1
-    if points < 2:
-        points += min(2, names_of_tools(first))
+    is_above = not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2)
     # nowhere again above columns that repeat a few values
     n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
     is_apart = len(below) >= 5 and is_new and all(names) and not has_numbers and n_few >= 2
-    is_header = points >= 2 or is_apart
+    is_header = points >= 2 or is_indexed or is_above or is_apart
     return is_header, doubtful and not is_header
 
 
