@@ -126,10 +126,10 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
     if not is_declared and is_measured and n_classes > MOST_MARKS:
         yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
-    if not is_declared and options.layout is None and n_pairs > 2 * FEW and agree < chance / 2:
-        n_said = _n_said(question.worker, question.label)
-        if n_said > len(question.worker.dictionary):  # functions of one label each may not meet
-            told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
+    is_found = not is_declared and options.layout is None
+    if is_found and n_pairs > 2 * FEW and agree < chance / 2:
+        told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
+        if (_n_beside(question.worker, question.label) > 1).any():  # else they may not meet at all
             yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
     are_fractions = n_answers > 4 and all("." in value for value in values)
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
@@ -145,13 +145,16 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
 
 def share_of_one_item(question: Question, least: int = 5) -> float:
     """Return which share of the classes comes with one item only; 0 where items are few."""
-    n_items = len(question.item.dictionary)
-    if n_items < least or not pa.types.is_dictionary(question.label.type):
+    if len(question.item.dictionary) < least or not pa.types.is_dictionary(question.label.type):
         return 0.0
-    labels = np.asarray(question.label.indices[:FIRST_ROWS]).astype(np.int64)
-    pairs = np.unique(labels * n_items + np.asarray(question.item.indices[:FIRST_ROWS]))
-    _, counts = np.unique(pairs // n_items, return_counts=True)
-    return float((counts == 1).mean())
+    return float((_n_beside(question.label[:FIRST_ROWS], question.item) == 1).mean())
+
+
+def _n_beside(column: Any, other: Any) -> Any:
+    """Return with how many values of another column each value of a column comes."""
+    codes = np.asarray(column.indices).astype(np.int64)
+    pairs = np.unique(codes * len(other.dictionary) + np.asarray(other.indices[: len(codes)]))
+    return np.unique(pairs // len(other.dictionary), return_counts=True)[1]
 
 
 def _mixed_up(
@@ -166,18 +169,19 @@ def _mixed_up(
             told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
             yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", AS_WIDE
     n_answers, worker = len(question.label), question.columns.get("worker", "")
-    is_known = options.worker_from or options.worker_col or normalise(worker) not in WEAK_WORKERS
-    if is_known or n_answers < FEW:
+    if options.worker_from or options.worker_col or n_answers < FEW:
         return
-    who = f"{worker!r} may be who wrote an item or what was judged"
-    if len(question.worker.dictionary) == n_answers:
-        who = f"each of {n_answers:,} answers has a worker of its own"
-    elif len(question.item.dictionary) == n_answers:
-        who = f"each item has one answer, and {worker!r} may be its author"
-    elif normalise(worker) not in _MODELS or normalise(question.columns["label"]) not in _JUDGED:
-        return
-    told = f"say --worker-col {quote(worker)} if these gave the labels (none if nobody is named)"
-    yield f"{who}; {told}, or {ALLOW}", ()
+    # each answer has a worker or an item of its own, or a model is judged
+    is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
+    is_odd |= normalise(worker) in _MODELS and normalise(question.columns["label"]) in _JUDGED
+    if is_odd and normalise(worker) in WEAK_WORKERS:
+        yield (
+            (
+                f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
+                f"{quote(worker)} if these gave the labels (none if nobody is named), or {ALLOW}"
+            ),
+            (),
+        )
 
 
 def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
@@ -250,18 +254,11 @@ def doubts(answers: Answers) -> list[str]:
         told.append(f"{n_classes:,} classes, and answers agree no more than by chance")
     elif (counts == 1).sum() * 2 > n_classes > 12:
         told.append(f"most of {n_classes:,} classes are seen once")
-    own = np.bincount(np.asarray(worker.indices))
-    own = own[own > 0]
+    _, own = np.unique(np.asarray(worker.indices), return_counts=True)
     is_often = n_classes > 1 and len(own) > 2 and own.min() > 4
-    if is_often and _n_said(worker, label) == len(own):
+    if is_often and (_n_beside(worker, label) == 1).all():
         told.append("each worker gives one label only")
     return told
-
-
-def _n_said(worker: Any, label: Any) -> int:
-    """Return how many pairs of a worker and a label of theirs there are."""
-    workers = np.asarray(worker.indices).astype(np.int64)
-    return len(np.unique(workers * len(label.dictionary) + np.asarray(label.indices)))
 
 
 def spelled_alike(classes: Iterable[str]) -> list[list[str]]:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.source import (
-    Source,
-    empty,
-    one_line,
-    refuse_odd_bytes,
-    refuse_undecodable,
-)
+from misc_cli.readers.source import Source, empty, one_line, refuse_odd_bytes, refuse_undecodable
 from misc_cli.readers.table import SAMPLE_ROWS, Row, Synonyms, Table, open_table
 from misc_cli.readers.vocabulary import SYNONYMS
 
@@ -82,19 +75,15 @@ class Document:
         return [cell for cell in cells if cell]
 
 
-def flat_table(records: list[Record]) -> Table:
-    """Return columns of JSON objects, nested names dotted."""
-    return table_of([flat(record) for record in records])
-
-
-def table_of(rows: Sequence[dict[str, str]]) -> Table:
-    """Return rows as columns; a name that a row lacks is an empty cell."""
+def table_of(records: Sequence[Record]) -> Table:
+    """Return JSON objects as columns, nested names dotted; what one lacks is an empty cell."""
+    rows = [flat(record) for record in records]
     names = list(dict.fromkeys(name for row in rows for name in row))
 
     def fetch(positions: Sequence[int]) -> list[Any]:
         return [text_array(row.get(names[at], "") for row in rows) for at in positions]
 
-    sample = [[row.get(name, "") for name in names] for row in islice(rows, SAMPLE_ROWS)]
+    sample = [[row.get(name, "") for name in names] for row in rows[:SAMPLE_ROWS]]
     return Table(names, sample, fetch)
 
 
@@ -145,8 +134,7 @@ def plain_words(column: Any) -> Any:
 
 def is_one_of(column: Any, *values: str) -> Any:
     """Return a mask of the rows whose text, without case and spaces around, is one of these."""
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
-    hit = pc.is_in(words, pa.array([value.lower() for value in values]))
+    hit = pc.is_in(plain_words(column), pa.array([value.lower() for value in values]))
     if not pc.any(hit).as_py():  # no row need be looked at
         return pa.array(np.zeros(len(column), dtype=bool))
     return hit.take(column.indices)
@@ -203,7 +191,7 @@ def open_document(
         format_name, records = _records(source)
     except (RecursionError, UnicodeEncodeError):
         raise damaged_json(source.name) from None
-    return Document(source.name, format_name, lambda: flat_table(records), records)
+    return Document(source.name, format_name, lambda: table_of(records), records)
 
 
 def _parquet(source: Source) -> Document:
@@ -216,7 +204,7 @@ def _parquet(source: Source) -> Document:
         if any(pa.types.is_nested(column.type) for column in schema):
             whole = json.dumps(file.read().to_pylist(), default=str)
             records = _DECODER.decode(whole)
-            return Document(name, "parquet", lambda: flat_table(records), records)
+            return Document(name, "parquet", lambda: table_of(records), records)
         first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
         cells = [] if first is None else [encoded(column).to_pylist() for column in first.columns]
     except (pa.ArrowException, OSError, UnicodeError) as error:

@@ -77,9 +77,9 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
             ) from None
         start = bytes(memoryview(content)[:16])
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the latter is empty
-        from misc_cli.readers.workbook import is_workbook, sheet_as_csv
+        if re.search(rb"xl/workbook\.xml", memoryview(content)):
+            from misc_cli.readers.workbook import sheet_as_csv
 
-        if is_workbook(content):
             rows = pa.py_buffer(sheet_as_csv(name, content, options))
             return Source(name, raw, rows, quotes_span_lines=True)
         folder = os.path.splitext(os.path.basename(name))[0] or "export"

@@ -20,15 +20,6 @@ from misc_cli.readers.source import Buffer, one_line
 MOST_CELLS = 50_000_000
 
 
-def is_workbook(content: Buffer) -> bool:
-    """Return whether a zip archive is a workbook of Excel's."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(memoryview(content))) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
-        return False
-
-
 def sheet_as_csv(name: str, content: Buffer, options: ReadOptions) -> bytes:
     """Return the only sheet with anything in it, or the one that `options.sheet` names."""
     try:
@@ -36,10 +27,10 @@ def sheet_as_csv(name: str, content: Buffer, options: ReadOptions) -> bytes:
     except ImportError:
         raise needs_extra(f"{name}: reading this", "excel") from None
     file = io.BytesIO(memoryview(content))
-    with zipfile.ZipFile(file) as archive:
-        if sum(member.file_size for member in archive.infolist()) > (options.max_input or GIBIBYTE):
-            raise InputError(f"{name}: too large when unpacked; raise --max-input, or save as CSV")
     try:
+        size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
+        if size > (options.max_input or GIBIBYTE):
+            raise InputError(f"{name}: too large when unpacked; raise --max-input, or save as CSV")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)

@@ -45,11 +45,11 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         ),
         (
             table("tweet_id,user,label", [f"{n},u{n % 3},x{n % 2}" for n in range(12)]),
-            "'user' may be its author",
+            "'user' may be who wrote an item",
         ),
         (
             table("session_id,item,label", [f"{n},i{n % 3},x{n % 2}" for n in range(12)]),
-            "a worker of its own",
+            "'session_id' may be who wrote an item",
         ),
         (
             table("annotator,image,land", [f"w{n % 4},i{n // 4},x{n % 4 // 2}" for n in range(24)]),

@@ -19,7 +19,7 @@ from typing import Any
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
-from misc_cli.readers.document import Document, Record, flat, flat_table, objects, text
+from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.values import is_number, keys_within, parsed
 from misc_cli.readers.vocabulary import (
@@ -113,7 +113,7 @@ def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, s
 
 
 def _document(outer: Document, records: list[Record], rows: list[int] | None = None) -> Document:
-    table = flat_table(records)
+    table = table_of(records)
     if rows is not None:
         of_outer = outer.table.lines_of if outer.records is None else table.lines_of
         table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
