@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from shlex import quote
 from typing import Any
 
@@ -25,7 +25,7 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
+from misc_cli.readers.layouts.nested import INNER, OUTER, lists_of_objects, unwrapped_document
 from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
@@ -41,6 +41,7 @@ FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
 FEW_ROWS = 5
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
 FEW_CLASSES = 20
+MOST_LISTS = 3  # whose objects are looked at
 LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
 MOST_KAPPA = 0.95  # beyond it a label is as good as a property of the item
 LEAST_ITEMS = 10  # columns of a form that no name tells
@@ -97,10 +98,7 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
         told = f"{source.name}: a guess: {NO_OTHER}; {found[0].flags} declares it"
         warnings.warn(told, MiscWarning, stacklevel=3)
         return replace(options, **found[0].given)
-    names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
-    others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
-    said = {name: getattr(options, name) for name in (*names, *others)}
-    given = {**{k: value for k, value in said.items() if value is not None}, **found[0].given}
+    given = {**options.declared, **found[0].given}
     more = " -o labels.csv" if EACH in given else ""
     # the command says the flags, so the message need not
     first, *rest = re.split(r"(?<=[^;]); ", str(error))
@@ -210,24 +208,26 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             document = opened_document(source, replace(options, header=True))
         platform = recognise(document)
         document = unwrapped_document(document)
-        document = exploded_cells(document) or document
-        if len(document.table.sample) < 2 or not document.names:
-            return
-        profile = Profile(document, whole=True)
-        if platform is not None:
-            yield from _forms(profile) if platform[0].name == "mturk" else ()
-        elif document.table.header is False or is_counted:
-            yield from _matrices(profile, is_counted=is_counted)
-            yield from _headerless(profile)
-        elif {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
-            yield 1.0, {"worker_col": INNER, "item_col": OUTER}
-        else:
-            yield from _wide(profile)
-            yield from _forms(profile)
-            if profile.n_rows >= FEW_ROWS:
-                yield from _counted(document)
+        inner = exploded_cells(document)
+        tables = [inner] if inner else [document, *islice(lists_of_objects(document), MOST_LISTS)]
+        for table in tables if len(document.table.sample) > 1 and document.names else ():
+            profile = Profile(table, whole=True)
+            if platform is not None:
+                yield from _forms(profile) if platform[0].name == "mturk" else ()
+            elif table.table.header is False or is_counted:
+                yield from _matrices(profile, is_counted=is_counted)
+                yield from _headerless(profile)
+            elif {OUTER, INNER} <= set(table.names):  # {item: {worker: label}} as most write it
+                yield 1.0, {"worker_col": INNER, "item_col": OUTER}
+            elif table is tables[0]:
+                yield from _wide(profile)
+                yield from _forms(profile)
+                if profile.n_rows >= FEW_ROWS:
+                    yield from _counted(table)
+                    yield from _long(profile)
+                    yield from _lists(table)
+            else:
                 yield from _long(profile)
-                yield from _lists(document)
     except (MiscError, RecursionError):
         return
 

@@ -51,15 +51,19 @@ class Layout:
     item: tuple[str, ...] = ()
     label: tuple[str, ...] = ()
 
-    def options(self, document: Document) -> dict[str, object]:
-        """Return the fields of `ReadOptions` that declare the same."""
+    def options(
+        self, document: Document, paths: Mapping[str, str] | None = None
+    ) -> dict[str, object]:
+        """Return the fields of `ReadOptions` that declare the same, with columns by their paths."""
         given: dict[str, object] = {}
         if self.name != "long":
             given["layout"] = self.name
         several = {"wide": "worker", "form": "item", "counts": "label"}.get(self.name)
         for role in ("worker", "item", "label"):
             names = getattr(self, role)
-            if names:
+            if names and paths:
+                given[f"{role}_col"] = ",".join(paths.get(name, name) for name in names)
+            elif names:
                 given[f"{role}_col"] = written(document, names, pattern=role == several)
             elif role == "worker" and self.name == "long":
                 given["worker_col"] = NOBODY

@@ -7,11 +7,12 @@ wants them. Numbers keep the spelling they have in the file (`1.0` and `1` are d
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -189,6 +190,11 @@ def open_document(
     refuse_undecodable(source)
     try:
         format_name, records = _records(source)
+        if _are_rows(records):
+            stream = io.StringIO(newline="")
+            csv.writer(stream).writerows(map(text, row) for row in records)
+            rows = replace(source, content=pa.py_buffer(stream.getvalue().encode()))
+            return open_document(rows, "csv", delimiter=",", header=header, synonyms=synonyms)
     except (RecursionError, UnicodeEncodeError):
         raise damaged_json(source.name) from None
     return Document(source.name, format_name, lambda: table_of(records), records)
@@ -250,22 +256,31 @@ def _matrix(source: Source) -> Document:
     return Document(source.name, "npy", lambda: table)
 
 
-def _records(source: Source) -> tuple[str, list[Record]]:
+def _records(source: Source) -> tuple[str, list[Any]]:
     """Return the objects of JSON lines, or of one value over many lines, and which it is."""
     content = bytes(memoryview(source.content))
     first, _, rest = content.lstrip().partition(b"\n")
-    is_lines = first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
+    ends = first.rstrip()[-1:] + rest.lstrip()[:1]
+    is_lines = ends in (b"}{", b"][")
     if is_lines:
         numbered = enumerate(content.splitlines(), start=1)
         found = [_loads(source, line, n) for n, line in numbered if line.strip()]
     else:
         whole = _loads(source, content, None)
         found = whole if isinstance(whole, list) else [whole]
-    if not all(isinstance(value, dict) for value in found):
-        raise InputError(f"{source.name}: expected objects with worker, item and label")
     if not found:
         raise empty(source.name)
+    if not all(isinstance(value, dict) for value in found) and not _are_rows(found):
+        raise InputError(f"{source.name}: expected objects with worker, item and label")
     return "jsonl" if is_lines else "json", found
+
+
+def _are_rows(values: Sequence[Any]) -> bool:
+    """Return whether these are lists of plain values, a row of a table each."""
+    return all(
+        isinstance(row, list) and row and not any(isinstance(cell, dict | list) for cell in row)
+        for row in values
+    )
 
 
 def _loads(source: Source, content: bytes, line: int | None) -> Any:

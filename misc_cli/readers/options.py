@@ -83,6 +83,14 @@ class ReadOptions:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
 
     @property
+    def declared(self) -> dict[str, object]:
+        """Return what was said of the file's form and columns."""
+        form = ("delimiter", "header", "encoding", "format", "sheet", "worker_from")
+        rest = ("question", "group_by", "multi", "no_answer")
+        names = ("worker_col", "item_col", "label_col", *form, *rest)
+        return {n: value for n in names if (value := getattr(self, n)) is not None}
+
+    @property
     def has_filters(self) -> bool:
         """Tell whether rows or labels are looked at one by one."""
         cleaning = (self.where, self.no_answer, self.rename, self.fold_case)

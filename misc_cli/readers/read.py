@@ -27,7 +27,7 @@ from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document, damaged_json, open_document
 from misc_cli.readers.layouts import read_layout
-from misc_cli.readers.options import FORMATS, ReadOptions, flags_of, is_name
+from misc_cli.readers.options import FORMATS, LAYOUTS, ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
 from misc_cli.readers.questions import pick
 from misc_cli.readers.reading import Question, Reading, rows_of, without_workers
@@ -143,13 +143,16 @@ class OpenedFile:
             refused += [told for told, _ in checks.oddities(question, options, view)]
         question = newest_last(question, view)
         rejects = [(name, reason, rows, view.table.lines_of) for reason, rows in aside.items()]
-        layout = self.reading.layout
         table = document.table if document.records is None else None
         if table is not None and table.bad_lines:
             rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
         n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
         told = ", ".join(f"{n:,} {reason}" for reason, n in n_aside.items())
-        roles = [f"{role} = {question.columns[role]}" for role in ROLES if role in question.columns]
+        columns = {
+            role: " + ".join(self.reading.paths.get(name, name) for name in named.split(" + "))
+            for role, named in question.columns.items()
+        }
+        roles = [f"{role} = {columns[role]}" for role in ROLES if role in columns]
         info = FileInfo(
             name=name,
             sha256=self.sha256,
@@ -157,12 +160,12 @@ class OpenedFile:
             format=document.format,
             delimiter=None if table is None else table.delimiter,
             header=None if table is None else table.header,
-            columns=dict(question.columns),
+            columns=columns,
             reader=self.reading.reader,
             question=question.name,
             set_aside=n_aside,
             read_as=", ".join(roles) + (f"; {told} set aside" if told else ""),
-            flags=None if layout is None else flags_of(layout.options(view)),
+            flags=flags_of(self._declared(question, options)),
         )
         seconds = answer_seconds(view, question, options)
         return AnswerTable(
@@ -174,6 +177,14 @@ class OpenedFile:
             rejects,
             {} if options.keep is None else _kept_columns(view, question, options.keep),
         )
+
+    def _declared(self, question: Question, options: ReadOptions) -> dict[str, object]:
+        """Return the fields of `ReadOptions` that declare this reading."""
+        reading, said = self.reading, options.declared
+        if reading.layout is not None:
+            return {**said, **reading.layout.options(self.view, reading.paths)}
+        by = "layout" if reading.reader in LAYOUTS else "format"
+        return {**said, by: reading.reader, "question": question.name}
 
 
 def _kept_columns(view: Document, question: Question, keep: str) -> dict[str, dict[str, str]]:

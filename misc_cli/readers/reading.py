@@ -68,7 +68,8 @@ class Reading:
     notes        what a user should know; they become warnings
     view         the table that rows are counted in, where it is not the file's own
     has_workers  False if nobody knows who answered: only a majority vote is possible then
-    layout       the columns as they were found; None for a platform or nested objects
+    layout       the columns as they were found; None for a platform
+    paths        name of a column → its path in the file, where answers were within objects
     reader       the platform or layout, with its title for people and how it was told
     """
 
@@ -78,6 +79,7 @@ class Reading:
     has_workers: bool = True
     view: Document | None = None
     layout: Layout | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)
     reader: str = ""
     title: str = ""
     how: str = ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ def form(header: str) -> str:
     return table(header, rows)
 
 
-def lines(records: list[dict[str, Any]]) -> str:
+def lines(records: list[Any]) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
@@ -109,7 +111,56 @@ ROWS = [{"worker": w, "item": i, "label": label} for (w, i), label in ANSWERS.it
 def test_the_same_answers_in_other_shapes(
     tmp_path: Path, name: str, content: str, options: dict[str, Any]
 ) -> None:
-    assert triplets(read(tmp_path, content, name, **options)) == ANSWERS
+    found = read(tmp_path, content, name, **options)
+    assert triplets(found) == ANSWERS
+    words = shlex.split(found.files[0].flags or "")
+    pinned = {w[2:].replace("-", "_"): v for w, v in zip(words[::2], words[1::2], strict=True)}
+    assert triplets(read(tmp_path, content, name, **{**options, **pinned})) == ANSWERS
+
+
+def own_names(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a task and its answers under names that nobody knows."""
+    answers = [
+        {"by": {"nick": one["annotator"]}, "v": one["label"]} for one in record["annotations"]
+    ]
+    return {"key": record["id"], "v": "?", "said": answers}
+
+
+@pytest.mark.parametrize(
+    ("worker", "item", "label"), [("by.nick", "key", "v"), ("said.by.nick", "key", "said.v")]
+)
+@pytest.mark.parametrize("wrap", [lambda tasks: tasks, lambda tasks: {"all": {"tasks": tasks}}])
+def test_paths_into_lists_are_declared(
+    tmp_path: Path, wrap: Callable[[Any], Any], worker: str, item: str, label: str
+) -> None:
+    text = json.dumps(wrap([own_names(task) for task in OBJECTS]))
+    with pytest.raises(InputError, match=r"lists in it hold said\.by\.nick, said\.v; name them"):
+        read(tmp_path, text, "a.json")
+    found = read(tmp_path, text, "a.json", worker_col=worker, item_col=item, label_col=label)
+    assert triplets(found) == ANSWERS
+    assert found.files[0].read_as == "worker = said.by.nick, item = key, label = said.v"
+
+
+def test_parallel_lists_of_any_name_are_declared(tmp_path: Path) -> None:
+    lists: list[dict[str, Any]] = [
+        {"key": i, "people": list(WORKERS), "they said": [ANSWERS[w, i] for w in WORKERS]}
+        for i in ITEMS
+    ]
+    given = {"worker_col": "people", "item_col": "key", "label_col": "they said"}
+    assert triplets(read(tmp_path, lines(lists), "a.jsonl", **given)) == ANSWERS
+    rows = [
+        ";".join([o["key"], json.dumps(o["people"]), json.dumps(o["they said"])]) for o in lists
+    ]
+    text = table("key;people;they said", [row.replace('"', "'") for row in rows])
+    assert triplets(read(tmp_path, text, **given)) == ANSWERS
+
+
+def test_rows_of_json_without_names(tmp_path: Path) -> None:
+    rows = [[w, i, ANSWERS[w, i]] for i in ITEMS for w in WORKERS]
+    assert triplets(read(tmp_path, json.dumps(rows), "a.json")) == ANSWERS
+    assert triplets(read(tmp_path, lines(rows), "a.jsonl")) == ANSWERS
+    named = [["worker", "item", "label"], *rows]
+    assert triplets(read(tmp_path, json.dumps(named), "a.json")) == ANSWERS
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Refusal
+from misc_cli.readers.columns import Refusal, listing
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import long
-from misc_cli.readers.options import NOBODY, ReadOptions
+from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Reading
 from misc_cli.readers.vocabulary import find_roles
 
@@ -38,7 +38,7 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
             if not any(set(row[at]) & set("[|;,") for row in document.table.sample if row[at:]):
                 # each column is called what it is, and no cell lists workers
                 return long.read(document, options, how)
-    from misc_cli.readers.layouts.nested import has_lists, unwrapped_document
+    from misc_cli.readers.layouts.nested import paths_within, unwrapped_document
     from misc_cli.readers.layouts.wide import declared_pairs, find_several
 
     if options.layout not in (None, "long"):
@@ -52,18 +52,18 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
         found = find_several(table, with_forms=not given)
         if found is not None:
             return _read_several(table, options, found)
-    if exploded is not None:
-        if exploded.anonymous:
-            options = replace(options, label_col=None, worker_col=None)
-        reading = long.read(table, options, anonymous=exploded.anonymous)
-        layout = None if exploded.nested else reading.layout
-        return _told(replace(reading, view=table, layout=layout), "lists", exploded.why)
     try:
-        return long.read(document, options, how)
+        if exploded is None:
+            return long.read(document, options, how)
+        options = exploded.declared(options)
+        reading = long.read(table, options, anonymous=exploded.anonymous)
+        return _told(replace(reading, view=table, paths=exploded.paths), "lists", exploded.why)
     except InputError as error:
-        if document.records is not None and has_lists(document.records):
+        within = [] if exploded and exploded.nested else paths_within(document.records or [])
+        if within:
+            told = f"{str(error).partition(';')[0]}; lists in it hold {listing(within)}"
             raise Refusal(
-                f"{error}; its objects hold lists of objects that no reader knows: flatten them"
+                f"{told}; name them with --worker-col, --item-col and --label-col", is_open=True
             ) from None
         raise
 
@@ -84,19 +84,11 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within objects or cells as a table of their own; None without any."""
     from misc_cli.readers.layouts.nested import explode, explode_cells
 
-    exploded = None
-    if document.records is not None:
-        exploded = explode(document, options.label_col)
+    exploded = explode(document, options) if document.records is not None else None
     inner = document if exploded is None else exploded.document
-    is_open = not any(options.columns.values())
-    is_list = options.label_col is not None and options.worker_col in (None, NOBODY)
-    is_plain = inner.table.header is not False and not (exploded and exploded.anonymous)
-    is_within = bool(options.worker_col) and options.worker_col not in (*inner.names, NOBODY)
-    if is_plain and options.multi is None and is_list and not is_open:
-        return explode_cells(inner, options.label_col) or exploded
-    if is_plain and (is_open or is_within):
-        return explode_cells(inner) or exploded
-    return exploded
+    if inner.table.header is False or (exploded and exploded.anonymous) or options.multi:
+        return exploded
+    return explode_cells(inner, options) or exploded
 
 
 def exploded_cells(document: Document) -> Document | None:

@@ -12,16 +12,18 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
-from misc_cli.readers.values import is_number, keys_within, parsed
+from misc_cli.readers.options import NOBODY, ROW, ReadOptions
+from misc_cli.readers.values import is_number, parsed
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -40,58 +42,149 @@ annotations labels votes answers judgments judgements ratings responses crowdlab
 vote predictions outputs annotatorlabels workerlabels oldlabels rawlabels alllabels rawannotations
 """)
 OUTER, INNER = "outer key", "inner key"
-
-# The fields that hold answers, of each object its answers' own fields, why, whether nobody's.
-_Found = tuple[Sequence[str], list[list[Record]], str, bool]
+ITEM = "item_id"  # the record that holds the answers
 
 
-@dataclass(frozen=True)
-class Exploded:
+class Found(NamedTuple):
+    """Answers within records.
+
+    records    that hold them: an item each, mostly
+    fields     of a record that hold answers
+    answers    of each record: their own fields
+    paths      of these fields in the file; NOBODY for a worker that is only counted
+    anonymous  the lists hold votes and no names
+    """
+
+    records: Sequence[Record]
+    fields: Sequence[str]
+    answers: list[list[Record]]
+    why: str
+    paths: Mapping[str, str] = {}
+    anonymous: bool = False
+
+
+class Exploded(NamedTuple):
     """One flat record per answer.
 
-    anonymous  the lists hold votes and no names
+    anonymous  the lists held votes and no names
     nested     whether each object had several answers; else all were within one object
+    paths      name of a column → its path in the file, where it is another
     """
 
     document: Document
     why: str
     anonymous: bool = False
     nested: bool = True
+    paths: Mapping[str, str] = {}
+
+    def declared(self, options: ReadOptions) -> ReadOptions:
+        """Return options that call the columns by their names here, not by their paths."""
+        paths = {name: self.paths.get(name, name) for name in self.document.names}
+
+        def called(part: str, role: str) -> str:
+            exact = [name for name, path in paths.items() if part == path]
+            if part in paths and not (role == "item" and exact):
+                return part  # a label of the record itself is nobody's answer
+            longer = (name for name, path in paths.items() if part.endswith(f".{path}"))
+            return next(chain(exact, longer), part)
+
+        given: dict[str, Any] = {
+            f"{role}_col": ",".join(called(part.strip(), role) for part in asked.split(","))
+            for role, asked in options.columns.items()
+            if asked is not None
+        }
+        return replace(options, **given)
 
 
-def explode(document: Document, label_col: str | None = None) -> Exploded | None:
+def explode(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within each object; None if every object is one answer already."""
     outer = document.records or []
-    records = _first_level(unwrapped(outer))
-    if label_col is not None and label_col in _fields(records, _is_values):
-        found: _Found | None = _anonymous(records, label_col)
-    else:
-        attempts = (_objects, _parallel, _keyed, _votes)
-        found = next(filter(None, (find(document.name, records) for find in attempts)), None)
+    records = unwrapped(outer)
+    attempts = (_objects, _parallel, _keyed, _votes)
+    found = _declared(records, options)
+    found = found or next(filter(None, (find(document.name, records) for find in attempts)), None)
     if found is not None:
-        return _spread(document, records, found)
+        return _spread(document, found, options)
     if records is outer:
         return None
     return Exploded(_document(document, records), "a list within an object", nested=False)
 
 
-def _spread(document: Document, records: Sequence[Record], found: _Found) -> Exploded:
+def lists_of_objects(document: Document) -> Iterator[Document]:
+    """Yield the objects of each list, whatever they are, as the rows of a table."""
+    records = unwrapped(document.records or [])
+    for path, _ in _paths(records):
+        yield _spread(document, _objects_at(records, path), ReadOptions()).document
+
+
+def _declared(records: Sequence[Record], options: ReadOptions) -> Found | None:
+    """Return answers where the user says that workers and labels are, if that is within lists."""
+    who, said = options.worker_col, options.label_col
+    lists = _fields(records, _is_values)
+    if said in lists and who in (None, NOBODY):
+        return _anonymous(records, said)
+    if said in lists and who in lists:
+        return _zipped(records, {name: name for name in _as_long(records, lists, who)})
+    given = [part.strip() for name in (who, said) if name for part in name.split(",")]
+    given = [part for part in given if part not in _keys(map(flat, records[:LOOKED_AT]))]
+    for path, names in _paths(records):
+        head = ".".join(path)
+        if any(g == name or g.endswith(f"{head}.{name}") for g in given for name in names):
+            return _objects_at(records, path)
+    return None
+
+
+def _paths(records: Sequence[Record]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Yield where lists of objects are, at most two deep, and the names in those objects."""
+    for key in _fields(records, is_objects):
+        within = [one for record in records[:LOOKED_AT] for one in record.get(key) or []]
+        yield (key,), _keys(map(flat, within))
+        for inner in _fields(within, is_objects):
+            yield (key, inner), _keys(flat(o) for one in within for o in one.get(inner) or [])
+
+
+def _objects_at(records: Sequence[Record], path: Sequence[str]) -> Found:
+    """Return the objects of lists as answers; of lists within lists an item is a place there."""
+    *first, last = path
+    for key in first:
+        records = [
+            {ITEM: f"{row + 1}.{at + 1}", **one}
+            for row, record in enumerate(records)
+            for at, one in enumerate(objects(record.get(key)))
+        ]
+    answers = [objects(record.get(last)) for record in records]
+    names = _keys(flat(one) for own in answers[:LOOKED_AT] for one in own)
+    paths = {name: f"{'.'.join(path)}.{name}" for name in names}
+    return Found(
+        records, [last], answers, f"a list of objects, {last!r}, one for each answer", paths
+    )
+
+
+def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     """Return one record for each answer; lines are counted in the records that they came from."""
-    fields, answers, why, anonymous = found
-    flat_records, rows = [], []
+    records, fields, flat_records, rows = found.records, found.fields, [], []
     names = [key for key in _keys(records[:LOOKED_AT]) if key not in fields]
-    items = [names[at] for at in find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]]
-    is_named = any(len({text(r.get(n)) for r in records}) == len(records) for n in items)
-    for row, (record, own) in enumerate(zip(records, answers, strict=True)):
+    is_row = options.item_col == ROW
+    if found.anonymous and options.item_col is None:  # whatever it is, the votes are about it
+        items = find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]
+        n_values = [len({text(record.get(names[at])) for record in records}) for at in items]
+        is_row = len(records) not in n_values
+    for row, (record, own) in enumerate(zip(records, found.answers, strict=True)):
         outer = {key: value for key, value in record.items() if key not in fields}
-        if anonymous and not is_named:
-            outer = {"item_id": str(row + 1)}  # whatever it is, the votes are about it
+        if is_row:
+            outer = {ITEM: record.get(ITEM, str(row + 1))}
         for answer in own:
             renamed = _names_beside(tuple(outer), tuple(answer))
             task = {renamed.get(key, key): value for key, value in outer.items()}
             flat_records.append({**task, **answer})
             rows.append(row)
-    return Exploded(_document(document, flat_records, rows), why, anonymous)
+    inner = _keys(one for own in found.answers[:LOOKED_AT] for one in own)
+    renamed = {} if is_row else _names_beside(tuple(names), tuple(inner))
+    paths = {**found.paths, **{new: old for old, new in renamed.items()}}
+    if is_row:
+        paths[ITEM] = ROW
+    told = _document(document, flat_records, rows)
+    return Exploded(told, found.why, found.anonymous, paths=paths)
 
 
 @lru_cache(maxsize=256)
@@ -120,26 +213,6 @@ def _document(outer: Document, records: list[Record], rows: list[int] | None = N
     return Document(outer.name, outer.format, lambda: table, records)
 
 
-def _first_level(records: list[Record]) -> list[Record]:
-    """Return objects within a list as records, where lists of answers are within those.
-
-    {"article": …, "sentences": [{"sentence": …, "responses": [{"worker_id": …}, …]}, …]}: an item
-    is a place in the outer list.
-    """
-    fields = _fields(records, is_objects)
-    for field in fields if len(fields) == 1 else ():
-        within = [one for record in records[:LOOKED_AT] for one in record.get(field) or []]
-        lists = _fields(within, is_objects)
-        keys = {key for one in within for inner in lists for o in one.get(inner) or [] for key in o}
-        if len(lists) == 1 and find_roles(sorted(keys), _WORKER)["worker"]:
-            return [
-                {"item_id": f"{row + 1}.{at + 1}", **one}
-                for row, record in enumerate(records)
-                for at, one in enumerate(objects(record.get(field)))
-            ]
-    return records
-
-
 def unwrapped_document(document: Document) -> Document:
     """Return the records within a single outer object; any other document as it is."""
     records = unwrapped(document.records or [])
@@ -148,18 +221,23 @@ def unwrapped_document(document: Document) -> Document:
     return _document(document, records)
 
 
-def explode_cells(document: Document, label_col: str | None = None) -> Exploded | None:
+def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     """Return lists in cells: of workers and labels ("a;b" and "x;y"), or of votes ([0, 1, 1])."""
-    names = document.names
+    names, asked = document.names, (options.worker_col, options.label_col)
     if len(set(names)) < len(names):
         return None
-    lists = {n: _separator(document.sampled(n)) for n in names if label_col in (None, n)}
+    given = [name for name in asked if name not in (None, NOBODY)]
+    lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
     workers = [
-        n for n in lists if label_col is None and find_roles([singular(n)], _WORKER)["worker"]
+        n for n in lists if asked[0] in (None, n) and find_roles([singular(n)], _WORKER)["worker"]
     ]
+    if given and (asked[1] is None or len(lists) < len(given)):
+        return None
+    if asked[0] in lists:
+        workers = [asked[0]]
     separator = lists[workers[0]] if len(workers) == 1 else None if workers else "json"
     beside = [name for name, found in lists.items() if found == separator]
-    if separator is None or not beside:
+    if separator is None or not beside or len(beside) < len(given):
         return None
     columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
     records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
@@ -170,8 +248,8 @@ def explode_cells(document: Document, label_col: str | None = None) -> Exploded 
             is_list = isinstance(inner, list)
             record[name] = [text(one).strip() for one in inner] if is_list else [cell]
     find = _parallel if workers else _votes
-    found = _anonymous(records, label_col) if label_col else find(document.name, records)
-    return None if found is None else _spread(document, records, found)
+    found = _declared(records, options) if given else find(document.name, records)
+    return None if found is None else _spread(document, found, options)
 
 
 def _separator(cells: Sequence[str]) -> str | None:
@@ -203,32 +281,30 @@ def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(key for one in records for key in one))
 
 
-def _objects(name: str, records: Sequence[Record]) -> _Found | None:
-    """Find a list of objects, each with its worker."""
-    found = []
-    for field in _fields(records, is_objects):
-        inner = (flat(one) for record in records[:LOOKED_AT] for one in record.get(field) or [])
-        within, outer = find_roles(_keys(inner)), find_roles(list(records[0]))
-        if within["worker"] or (outer["worker"] and within["item"] and within["label"]):
-            found.append(field)
+def _objects(name: str, records: Sequence[Record]) -> Found | None:
+    """Find a list of objects, each with its worker; or with item and label, and one worker."""
+    outer, found = find_roles(list(records[0])), []
+    for path, names in _paths(records):
+        within = find_roles(names)
+        is_said = len(path) == 1 and outer["worker"] and within["item"] and within["label"]
+        if within["worker"] or is_said:
+            found.append(path)
     if len(found) > 1:
         raise InputError(
-            f"{name}: {' and '.join(map(repr, found))} each hold lists of answers; "
-            "keep one of them, or export a flat table"
+            f"{name}: {' and '.join(repr('.'.join(path)) for path in found)} each hold lists of "
+            "answers; name the columns of one with --worker-col, --item-col and --label-col"
         )
-    why = f"a list of objects, {''.join(found)!r}, one for each answer"
-    return (found, [objects(r.get(found[0])) for r in records], why, False) if found else None
+    return _objects_at(records, found[0]) if found else None
 
 
-def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
+def _parallel(name: str, records: Sequence[Record]) -> Found | None:
     """Find lists of equal length, one of them of workers."""
     fields = _fields(records, _is_values)
     workers = find_roles([singular(field) for field in fields], _WORKER)["worker"]
     if len(workers) != 1 or len(fields) < 2:
         return None
     field = fields[workers[0]]
-    lengths = {f: [len(r.get(f) or ()) for r in records] for f in fields}
-    beside = [other for other in fields if lengths[other] == lengths[field] and other != field]
+    beside = [other for other in _as_long(records, fields, field) if other != field]
     roles = {other: singular(other) for other in (field, *beside)}
     if not find_roles(list(roles.values()))["label"]:
         answered = [other for other in beside if not words_of(other) & ABOUT]
@@ -239,12 +315,26 @@ def _parallel(name: str, records: Sequence[Record]) -> _Found | None:
                 f"{name}: {field!r} lists workers, and no list of the same length what each of "
                 "them answered; export each worker's answer"
             )
-    lists = [zip(*(record.get(other) or [] for other in roles), strict=True) for record in records]
+    return _zipped(records, roles)
+
+
+def _as_long(records: Sequence[Record], fields: Sequence[str], field: str) -> list[str]:
+    """Return the lists that are as long as this one in every record."""
+    lengths = {name: [len(record.get(name) or ()) for record in records] for name in fields}
+    return [name for name in fields if lengths[name] == lengths[field]]
+
+
+def _zipped(records: Sequence[Record], roles: Mapping[str, str]) -> Found:
+    """Return what stands at the same place of several lists as one answer; `roles` names them."""
+    lists = [zip(*(record.get(name) or [] for name in roles), strict=True) for record in records]
     answers = [[dict(zip(roles.values(), one, strict=True)) for one in own] for own in lists]
-    return list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}", False
+    paths = {called: name for name, called in roles.items()}
+    return Found(
+        records, list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}", paths
+    )
 
 
-def _keyed(name: str, records: Sequence[Record]) -> _Found | None:
+def _keyed(name: str, records: Sequence[Record]) -> Found | None:
     """Find an object whose keys are workers."""
     for field in _fields(records, lambda value: isinstance(value, dict)):
         inner = [record[field] for record in records[:LOOKED_AT] if record.get(field)]
@@ -263,11 +353,11 @@ def _keyed(name: str, records: Sequence[Record]) -> _Found | None:
                 ]
                 for record in records
             ]
-            return [field], answers, f"a worker for each key of {field!r}", False
+            return Found(records, [field], answers, f"a worker for each key of {field!r}")
     return None
 
 
-def _votes(name: str, records: Sequence[Record]) -> _Found | None:
+def _votes(name: str, records: Sequence[Record]) -> Found | None:
     """Find a list of labels without names; only if it must be votes: a set has nothing twice."""
     names = _keys(map(flat, records[:LOOKED_AT]))
     if find_roles(names, _WORKER)["worker"]:
@@ -303,18 +393,21 @@ def _are_votes(records: Sequence[Record], field: str) -> bool:
     return is_repeated and len(set(values)) <= 20 and not words_of(field) & {"id", "ids", "tokens"}
 
 
-def _anonymous(records: Sequence[Record], field: str) -> _Found:
+def _anonymous(records: Sequence[Record], field: str) -> Found:
     answers = [
         [{"worker": f"answer {at}", "label": said} for at, said in enumerate(own, start=1)]
         for own in (record.get(field) or [] for record in records)
     ]
-    return [field], answers, f"a list of votes, {field!r}, without names", True
+    paths = {"worker": NOBODY, "label": field}
+    return Found(
+        records, [field], answers, f"a list of votes, {field!r}, without names", paths, True
+    )
 
 
-def has_lists(records: Sequence[Record]) -> bool:
-    """Return whether objects hold lists of objects: a format of the user's own."""
-    first = list(records[:LOOKED_AT])
-    return any(is_objects(value) and set(keys_within(value)) for r in first for value in r.values())
+def paths_within(records: list[Record]) -> list[str]:
+    """Return the paths to fields of objects in lists: a format of the user's own."""
+    found = [(path, names) for path, names in _paths(unwrapped(records))]
+    return [".".join([*path, name]) for path, names in found for name in names]
 
 
 def is_objects(value: Any) -> bool:
@@ -361,11 +454,12 @@ def _by_key(outer: Record) -> list[Record] | None:
         every = [one for value in values for one in value]
         is_table = bool(find_roles([singular(key) for key in outer])["label"])
         is_told = all(map(is_objects, values)) and find_roles(sorted(_keys(every)))["worker"]
-        return (
-            [{"item": k, "answers": v} for k, v in outer.items()]
-            if is_told and not is_table
-            else None
-        )
+        # more keys than values are no columns, and words no counts: {"post 1": ["x", "x", "y"], …}
+        are_votes = all(map(_is_values, values)) and len(values) > max(map(len, values))
+        are_votes = are_votes and not any(is_number(text(one)) for one in every)
+        if is_table or not (is_told or are_votes):
+            return None
+        return [{"item": key, "labels" if are_votes else "answers": v} for key, v in outer.items()]
     if not _are_filled(values, dict):
         return None
     common = sorted(set(values[0]).intersection(*values[:50]))

@@ -114,13 +114,12 @@ def _declared(document: Document, options: ReadOptions) -> Several:
     role = ROLES[name]
     given = options.columns[role] or options.label_col
     bare = document.table.header is False
-    if given is not None:
-        names = select(document, role, given)
-    else:
-        finds = {"form": find_form, "wide": find_wide, "counts": find_counts}
-        certain = None if bare or name == "matrix" else finds[name](document)
-        if certain is not None:
-            return certain
+    finds = {"form": find_form, "wide": find_wide, "counts": find_counts}
+    certain = None if bare or name == "matrix" else finds[name](document)
+    names = select(document, role, given) if given is not None else ()
+    if certain is not None and (given is None or set(certain.taken) == set(names)):
+        return certain  # items and workers have the names that they have without a word
+    if given is None:
         names = tuple(n for n in document.names if n not in _gold_columns(document))
         items = options.item_col and select(document, "item", options.item_col)
         items = items or (() if bare or name == "matrix" else naming_column(document, names))
