@@ -6,8 +6,8 @@ a file shows the keys of its platform, so that a plain table pays for none of th
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +79,8 @@ def _shows(shape: str, record: Mapping[str, Any]) -> bool:
     """Return whether an object has a key like each of the shape's, with the right value there."""
     for part in shape.split():
         key, _, wanted = part.partition("=")
-        if key in record:
-            like = [key]
-        elif any(mark in key for mark in "*?["):
-            like = [name for name in record if fnmatchcase(name, key)]
-        else:
-            return False
-        if not like or (wanted and not any(_is(record[name], wanted) for name in like)):
+        like = [key] if key in record else fnmatch.filter(record, key)
+        if not any(not wanted or _is(record[name], wanted) for name in like):
             return False
     return True
 

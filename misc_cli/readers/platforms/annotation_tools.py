@@ -62,7 +62,7 @@ def label_studio(record: Record, _: Document) -> Found:
                 known.append(value)
         gold = "ground truth" if annotation.get("ground_truth") else ""
         who, item = _who(annotation.get("completed_by")), task.get("id")
-        yield from fields_of(answers.items(), who, item, gold, annotation.get("lead_time"))
+        yield from fields_of(answers.items(), who, item, gold, seconds=annotation.get("lead_time"))
 
 
 def _who(who: Any) -> Any:
@@ -150,10 +150,9 @@ def doccano(record: Record, _: Document) -> Found:
     for annotation in objects_in(record, "annotations"):
         by_user.setdefault(text(annotation.get("user")), []).append(annotation)
     for user, own in by_user.items():
-        if any("start_offset" in annotation for annotation in own):
-            yield Answer("spans", user, item, own)
-        else:
-            yield Answer("label", user, item, [one.get("label", one.get("text")) for one in own])
+        are_spans = any("start_offset" in annotation for annotation in own)
+        said = own if are_spans else [one.get("label", one.get("text")) for one in own]
+        yield Answer("spans" if are_spans else "label", user, item, said)
     keys = ("label", "labels", "cats", "entities", "relations")
     filled = [key for key in keys if record.get(key) and isinstance(record[key], list)]
     for key in filled:

@@ -230,29 +230,23 @@ def _column(values: Iterable[Any], kind: str) -> Any:
 
 
 def fields_of(
-    fields: Iterable[Field],
-    worker: Any,
-    item: Any,
-    gold: str = "",
-    seconds: Any = None,
-    scope: str = "",
+    fields: Iterable[Field], worker: Any, item: Any, gold: str = "", **more: Any
 ) -> Found:
     """Yield each field of a form as an answer; the record is set aside as empty if there is none.
 
     gold  the reason to set the record aside for, where its answers are the right ones
+    more  seconds and scope of the answers
     """
     found = [field for field in fields if field[1] not in (None, "", [], {})]
     if gold or not found:
         yield gold if found else "empty"
     for question, value in found:
-        yield Answer(question, worker, item, value, bool(gold), seconds, scope)
+        yield Answer(question, worker, item, value, bool(gold), **more)
 
 
 def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:
     """Return a list of objects, or nothing; anything else is no file of the platform."""
-    value = record.get(name)
-    if value is None:
-        return []
+    value = [] if record.get(name) is None else record[name]
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise Damaged(f"{name!r} should be a list of objects; export the file again")
     return value
@@ -265,8 +259,6 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
 
 def with_columns(document: Document, derived: Mapping[str, Any]) -> Document:
     """Return a table with more columns; one of a name that it has stands in for its own."""
-    if not derived:
-        return document
     table, more = document.table, dict(derived)
     names = [*table.names, *(name for name in derived if name not in table.names)]
 

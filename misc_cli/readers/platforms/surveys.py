@@ -57,9 +57,8 @@ def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Rea
             f"{document.name}: a survey whose questions are each answered in words of their own, "
             "so none of them judges several items; name them, --layout form --item-col"
         )
-    titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
-    columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
-    several = Several("form", columns)
+    columns = {group[0]: {name: name for name in group} for group in found}
+    several = Several("form", columns if len(found) > 1 else {LABEL: columns[found[0][0]]})
     out, aside = None, {}
     if {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
         out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
