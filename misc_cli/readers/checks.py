@@ -175,13 +175,9 @@ def _mixed_up(
     is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
     is_odd |= normalise(worker) in _MODELS and normalise(question.columns["label"]) in _JUDGED
     if is_odd and normalise(worker) in WEAK_WORKERS:
-        yield (
-            (
-                f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
-                f"{quote(worker)} if these gave the labels (none if nobody is named), or {ALLOW}"
-            ),
-            (),
-        )
+        told = f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
+        told += f"{quote(worker)} if these gave the labels (none if nobody is named)"
+        yield f"{told}, or {ALLOW}", ()
 
 
 def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
@@ -193,7 +189,8 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)
     regions = [n for n in free if kind_of_keys([n.rpartition(".")[2]]) is not None]
     regions = [n for n in regions if kind_of_values(document.sampled(n), 0).name != DATES]
-    if regions and n_rows > 1.1 * n_pairs:
+    is_table = set(roles.values()) <= set(names)
+    if is_table and regions and n_rows > 1.1 * n_pairs:
         told = f"{n_rows:,} rows for {n_pairs:,} pairs of worker and item: each labels a box or a "
         told += f"span ({_some(regions)}), not the item; name what tells them apart with --item-col"
         yield f"{told}, or {ALLOW}", ()
@@ -201,7 +198,7 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     if (n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs) and not is_repeated:
         return
     by, remedies = "Name all columns of the item with --item-col a,b", OTHERS
-    if set(roles.values()) <= set(names):  # of a table
+    if is_table:
         profile = Profile(document, whole=True)
         few = [n for n in profile.names if n in free and 2 <= len(profile.values(n)) <= 30]
         few = [n for n in few if not all(map(is_number, profile.values(n)))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -61,15 +60,10 @@ def read_known_each(
 def _known(
     source: Source, synonyms: Synonyms, delimiter: str | None, question: str | None = None
 ) -> Known:
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(sha256, source.raw)
-        document, chosen, columns = read_columns(
-            source, dict.fromkeys(synonyms), synonyms, delimiter
-        )
-        table, n_rows = document.table, len(columns["item"])
-        layout = (n_rows, document.format, table.delimiter, table.header, chosen)
-        hashed = digest.result().hexdigest()
-        info = FileInfo(source.name, hashed, *layout, question=question)
+    document, chosen, columns = read_columns(source, dict.fromkeys(synonyms), synonyms, delimiter)
+    table, n_rows = document.table, len(columns["item"])
     if not n_rows:
         raise InputError(f"{source.name}: a header and no rows; give a file with labels in it")
+    layout = (n_rows, document.format, table.delimiter, table.header, chosen)
+    info = FileInfo(source.name, sha256(source.raw).hexdigest(), *layout, question=question)
     return Known(KnownLabels(columns["item"], columns["label"], source.name), info)
