@@ -168,9 +168,8 @@ def _tried(
     names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
         return None
-    if n_items < 3 and "question" not in given:
-        return None
-    if not are_classes(answers.item, answers.label):
+    is_few = n_items < 3 and "question" not in given
+    if is_few or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions
         is_said = n_classes <= max(2, len(answers) / 4)
@@ -390,9 +389,8 @@ def _forms(profile: Profile) -> Iterator[Scored]:
     people = [n for n in profile.names if _is_worker_name(n)]
     said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
     groups = [("Answer.", said)] if said and people else list(_groups(profile))
-    standing = [n for n in profile.names if is_standing(n) and profile.n_distinct(n) > 1]
-    rejected = [n for n in profile.names if normalise(n).startswith("reject") and profile.values(n)]
-    if standing or rejected:
+    standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
+    if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count
     for stem, names in groups:
         values = [set(profile.values(n)) for n in names]

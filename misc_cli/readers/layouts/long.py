@@ -40,10 +40,6 @@ from misc_cli.readers.vocabulary import (
 
 ROLES = ("worker", "item")
 CHANCE = 8  # items whose workers all agree; fewer prove nothing
-QUESTIONS = names_in("""
-question questionid questionname attribute aspect criterion dimension property field variable key
-metric taskname tasktype labeltype annotationtype type category facet scale fromname prompt task
-""")
 _TEXTS = names_in("text sentence tweet comment url file filename imageurl")
 # Ids of the answer, the worker or the tool, not of what is judged.
 _NOT_ITEMS = names_in("""
@@ -169,7 +165,7 @@ def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
 
 
 def _items(profile: Profile, found: Found) -> list[str]:
-    """Return the item's columns by name: an id before its text, a thing before its question."""
+    """Return the item's columns by name, an id before its text."""
     taken = {*found["worker"], *found["label"]}
     items = [name for name in found["item"] if name not in taken]
     ids = [n for n in profile.names if normalise(n) in ("id", "uid", "key")]
@@ -183,8 +179,7 @@ def _items(profile: Profile, found: Found) -> list[str]:
         return ids
     if len(items) == 1 and ids and normalise(items[0]) in _TEXTS and items[0] in profile.names:
         return ids if profile.always_same(ids[0], items[0]) else items
-    plain = [name for name in items if normalise(name) not in QUESTIONS]
-    return plain or items
+    return items
 
 
 def _answers(profile: Profile, found: Found) -> list[str]:

@@ -360,19 +360,10 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
 def _votes(name: str, records: Sequence[Record]) -> Found | None:
     """Find a list of labels without names; only if it must be votes: a set has nothing twice."""
     names = _keys(map(flat, records[:LOOKED_AT]))
-    if find_roles(names, _WORKER)["worker"]:
+    is_counted = any(words_of(n.partition(".")[0]) & {"counter", "counts"} for n in names)
+    if is_counted or find_roles(names, _WORKER)["worker"]:
         return None
-    lists = _fields(records, _is_values)
-    fields = [f for f in lists if normalise(f) in _ANSWER_KEYS]
-    counted = [name for name in names if words_of(name.partition(".")[0]) & {"counter", "counts"}]
-    if counted and fields:
-        counter = counted[0].partition(".")[0]
-        raise Refusal(
-            f"{name}: votes stand in {fields[0]!r} and, counted, in {counter!r}: which are meant? "
-            "Name them with --label-col",
-            [{"layout": "counts", "label_col": f"{counter}.*"}],
-        )
-    voted = [field for field in lists if _are_votes(records, field)]
+    voted = [field for field in _fields(records, _is_values) if _are_votes(records, field)]
     voted.sort(key=lambda field: -sum(len(record.get(field) or []) for record in records))
     if len(voted) > 1 and len(records) > 1:
         raise Refusal(
@@ -380,7 +371,8 @@ def _votes(name: str, records: Sequence[Record]) -> Found | None:
             "--label-col",
             [{"label_col": field} for field in voted],
         )
-    return _anonymous(records, voted[0]) if voted and voted[0] in fields else None
+    is_told = bool(voted) and normalise(voted[0]) in _ANSWER_KEYS
+    return _anonymous(records, voted[0]) if is_told else None
 
 
 def _are_votes(records: Sequence[Record], field: str) -> bool:
@@ -427,9 +419,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         lists = [value for value in values if is_objects(value) and len(value) > 1]
         if len(values) == 1 and isinstance(values[0], dict):
             inner = values[0]
-            is_map = len(inner) > 1 and all(
-                v and isinstance(v, dict | list) for v in inner.values()
-            )
+            is_map = _are_filled(list(inner.values()), (dict, list))
             if is_map or not find_roles(list(inner))["label"]:
                 records = [inner]  # {"annotations": {…}}, {"data": {"answers": …}}
                 continue
@@ -440,7 +430,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
     return records
 
 
-def _are_filled(values: Sequence[Any], kind: type) -> bool:
+def _are_filled(values: Sequence[Any], kind: type | tuple[type, ...]) -> bool:
     return len(values) > 1 and all(isinstance(value, kind) and value for value in values)
 
 

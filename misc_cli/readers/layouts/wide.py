@@ -34,7 +34,7 @@ from misc_cli.readers.columns import (
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import refuse_nameless
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.profile import Profile
+from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import (
     EACH_COLUMN,
     Question,
@@ -255,10 +255,6 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
 _QUESTION = re.compile(r"(?P<who>.+?)[\s_.:]+(?P<what>[A-Za-z]+)")  # alice_mood
 _LAST = re.compile(rf"(?P<stem>.*?){BETWEEN}*(?P<number>\d+|(?<={BETWEEN})[A-Za-z]\d*)")
-_NO_NAMES = names_in("""
-id ids name names email confidence comment comments time age gender count country agreement notes
-note type group accuracy label labels answer rating score response choice weight trust
-""")
 
 
 def find_several(document: Document, *, with_forms: bool) -> Several | None:
@@ -299,18 +295,14 @@ def matched(
     return found
 
 
-def are_answers(document: Document, columns: Mapping[str, str], few: int | None = None) -> bool:
-    """Return whether columns choose from the same classes, and these are no ids or texts.
-
-    few  classes that are never too many; more must each come twice
-    """
+def are_answers(document: Document, columns: Mapping[str, str]) -> bool:
+    """Return whether columns choose from the same classes, and these are no ids or texts."""
     by_column = [document.sampled(column) for column in columns.values()]
     cells = [cell for own in by_column for cell in own]
     uses = Counter(v for own in by_column for v in {cell.casefold() for cell in own})
     filled = [own for own in by_column if own]
     is_shared = len(filled) > 1 and all(any(uses[c.casefold()] > 1 for c in own) for own in filled)
-    is_few = few is None or len(set(cells)) <= max(few, len(cells) / 2)
-    return is_few and is_shared and have_classes(cells)
+    return is_shared and have_classes(cells)
 
 
 def find_wide(document: Document) -> Several | None:
@@ -323,7 +315,7 @@ def find_wide(document: Document) -> Several | None:
     )
     people = matched(names, _NAMED, lambda m: (m["word"].lower(), m["name"]))
     people = {
-        word: {w: c for w, c in own.items() if normalise(w) not in _NO_NAMES}
+        word: {w: c for w, c in own.items() if not words_of(w) & (ABOUT | KNOWN["label"])}
         for word, own in people.items()
     }
     for found in (
@@ -402,7 +394,6 @@ _WHO = {"id", "name", "email", "workerid", "mail", "login"}
 _BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
 _FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?P<before>\D*)(?P<number>\d+)(?P<after>.*)")
-MOST_WORDS = 7
 # Words before a number that name a thing to be judged, never a person or a property.
 _THINGS = names_in("""
 q question item image img picture photo text task tweet post sentence comment doc document review
@@ -439,7 +430,7 @@ def form_columns(document: Document) -> Columns:
     ):
         several = {q: own for q, own in found.items() if len(own) >= 2}
         if several:
-            return {q: own for q, own in several.items() if are_answers(document, own, MOST_WORDS)}
+            return {q: own for q, own in several.items() if are_answers(document, own)}
     return {}
 
 
