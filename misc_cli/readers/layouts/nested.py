@@ -226,15 +226,12 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     names, asked = document.names, (options.worker_col, options.label_col)
     if len(set(names)) < len(names):
         return None
-    given = [name for name in asked if name not in (None, NOBODY)]
-    lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
-    workers = [
-        n for n in lists if asked[0] in (None, n) and find_roles([singular(n)], _WORKER)["worker"]
-    ]
-    if given and (asked[1] is None or len(lists) < len(given)):
+    is_within = asked[0] not in (None, NOBODY, *names)  # a column that only the lists make
+    given = [name for name in asked if name in names and not is_within]
+    if given and asked[1] not in names:
         return None
-    if asked[0] in lists:
-        workers = [asked[0]]
+    lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
+    workers = [n for n in lists if n == asked[0] or (not given and _names_workers(n))]
     separator = lists[workers[0]] if len(workers) == 1 else None if workers else "json"
     beside = [name for name, found in lists.items() if found == separator]
     if separator is None or not beside or len(beside) < len(given):
@@ -250,6 +247,10 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     find = _parallel if workers else _votes
     found = _declared(records, options) if given else find(document.name, records)
     return None if found is None else _spread(document, found, options)
+
+
+def _names_workers(name: str) -> bool:
+    return bool(find_roles([singular(name)], _WORKER)["worker"])
 
 
 def _separator(cells: Sequence[str]) -> str | None:
