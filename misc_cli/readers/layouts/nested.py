@@ -37,6 +37,7 @@ from misc_cli.readers.vocabulary import (
 LOOKED_AT = 200
 _WORKER = {"worker": SYNONYMS["worker"]}
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
+_PEOPLE = names_in("judge judges annotator annotators rater raters worker workers reviewer coder")
 _ANSWER_KEYS = names_in("""
 annotations labels votes answers judgments judgements ratings responses crowdlabels label annotation
 vote predictions outputs annotatorlabels workerlabels oldlabels rawlabels alllabels rawannotations
@@ -164,21 +165,25 @@ def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     """Return one record for each answer; lines are counted in the records that they came from."""
     records, fields, flat_records, rows = found.records, found.fields, [], []
     names = [key for key in _keys(records[:LOOKED_AT]) if key not in fields]
+    inner = _keys(one for own in found.answers[:LOOKED_AT] for one in own)
     is_row = options.item_col == ROW
-    if found.anonymous and options.item_col is None:  # whatever it is, the votes are about it
-        items = find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]
-        n_values = [len({text(record.get(names[at])) for record in records}) for at in items]
-        is_row = len(records) not in n_values
+    if options.item_col is None:  # whatever it is, the answers are about it
+        places = find_roles([*names, *inner], {"item": [*SYNONYMS["item"], {"id"}]})["item"]
+        is_row = not places
+        if found.anonymous:
+            own_names = [names[at] for at in places if at < len(names)]
+            n_values = [len({text(record.get(name)) for record in records}) for name in own_names]
+            is_row = len(records) not in n_values
     for row, (record, own) in enumerate(zip(records, found.answers, strict=True)):
         outer = {key: value for key, value in record.items() if key not in fields}
         if is_row:
-            outer = {ITEM: record.get(ITEM, str(row + 1))}
+            item = {ITEM: record.get(ITEM, str(row + 1))}
+            outer = item if found.anonymous else {**outer, **item}
         for answer in own:
             renamed = _names_beside(tuple(outer), tuple(answer))
             task = {renamed.get(key, key): value for key, value in outer.items()}
             flat_records.append({**task, **answer})
             rows.append(row)
-    inner = _keys(one for own in found.answers[:LOOKED_AT] for one in own)
     renamed = {} if is_row else _names_beside(tuple(names), tuple(inner))
     paths = {**found.paths, **{new: old for old, new in renamed.items()}}
     if is_row:
@@ -222,7 +227,7 @@ def unwrapped_document(document: Document) -> Document:
 
 
 def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
-    """Return lists in cells: of workers and labels ("a;b" and "x;y"), or of votes ([0, 1, 1])."""
+    """Return lists in cells: of workers and labels ("a;b" and "x;y"), of votes, of JSON objects."""
     names, asked = document.names, (options.worker_col, options.label_col)
     if len(set(names)) < len(names):
         return None
@@ -232,20 +237,25 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
         return None
     lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
     workers = [n for n in lists if n == asked[0] or (not given and _names_workers(n))]
+    workers = [name for name in workers if lists[name]] or workers
     separator = lists[workers[0]] if len(workers) == 1 else None if workers else "json"
-    beside = [name for name, found in lists.items() if found == separator]
-    if separator is None or not beside or len(beside) < len(given):
+    beside = [name for name, found in lists.items() if found == (separator or "json")]
+    if not beside or len(beside) < len(given):
         return None
     columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
     records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
     for record in records:
         for name in beside:
             cell = record[name]
-            inner = parsed(cell) if separator == "json" else cell.split(separator)
-            is_list = isinstance(inner, list)
-            record[name] = [text(one).strip() for one in inner] if is_list else [cell]
-    find = _parallel if workers else _votes
-    found = _declared(records, options) if given else find(document.name, records)
+            inner = cell.split(separator) if separator in ("|", ";", ",") else parsed(cell)
+            if _is_values(inner):
+                inner = [text(one).strip() for one in inner]
+            record[name] = inner if isinstance(inner, list | dict) else [cell]
+    if given:
+        found = _declared(records, options)
+    else:
+        attempts = (_parallel,) if separator and workers else (_objects, _keyed, _votes)
+        found = next(filter(None, (find(document.name, records) for find in attempts)), None)
     return None if found is None else _spread(document, found, options)
 
 
@@ -257,7 +267,7 @@ def _separator(cells: Sequence[str]) -> str | None:
     """Return the separator of names in the cells of a column: "json" for lists, or a character."""
     if not cells:
         return None
-    if all(cell.startswith("[") and isinstance(parsed(cell), list) for cell in cells):
+    if all(cell[:1] in ("[", "{") and isinstance(parsed(cell), list | dict) for cell in cells):
         return "json"
     for character in "|;,":
         if all(character in cell for cell in cells) and not any(" " in c.strip() for c in cells):
@@ -289,13 +299,21 @@ def _objects(name: str, records: Sequence[Record]) -> Found | None:
         within = find_roles(names)
         is_said = len(path) == 1 and outer["worker"] and within["item"] and within["label"]
         if within["worker"] or is_said:
-            found.append(path)
+            found.append((path, {role: [names[at] for at in own] for role, own in within.items()}))
+    full = [one for one in found if one[1]["worker"] and one[1]["label"]]
+    found = full if len(full) == 1 else found
     if len(found) > 1:
-        raise InputError(
-            f"{name}: {' and '.join(repr('.'.join(path)) for path in found)} each hold lists of "
-            "answers; name the columns of one with --worker-col, --item-col and --label-col"
+        heads = [".".join(path) for path, _ in found]
+        raise Refusal(
+            f"{name}: {' and '.join(map(repr, heads))} each hold lists of answers; name the "
+            "columns of one with --worker-col and --label-col",
+            [
+                {f"{role}_col": f"{head}.{own[role][0]}" for role in ("worker", "label")}
+                for head, (_, own) in zip(heads, found, strict=True)
+                if own["worker"] and own["label"]
+            ],
         )
-    return _objects_at(records, found[0]) if found else None
+    return _objects_at(records, found[0][0]) if found else None
 
 
 def _parallel(name: str, records: Sequence[Record]) -> Found | None:
@@ -346,6 +364,7 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
             continue
         keys, plain = _keys(inner), normalise(field)
         is_answers = plain in (*_ANSWER_KEYS, "models") and looks_like_workers(keys)
+        is_answers = is_answers or (is_said and bool(words_of(field) & _PEOPLE))
         if len(keys) > 1 and (plain in _WORKER_KEYS or is_answers):
             answers = [
                 [
