@@ -216,8 +216,9 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             elif table.table.header is False or is_counted:
                 yield from _matrices(profile, is_counted=is_counted)
                 yield from _headerless(profile)
-            elif {OUTER, INNER} <= set(table.names):  # {item: {worker: label}} as most write it
-                yield 1.0, {"worker_col": INNER, "item_col": OUTER}
+            elif {OUTER, INNER} <= set(table.names):  # answers to an item agree, not a worker's
+                sides = sorted((OUTER, INNER), key=lambda name: _kappa(profile, name))
+                yield 1.0, {"worker_col": sides[0], "item_col": sides[1]}
             elif table is tables[0]:
                 yield from _wide(profile)
                 yield from _forms(profile)
@@ -272,6 +273,12 @@ def _agreement_without(document: Document, gap: str) -> float:
     codes = np.unique([cell for _, cell in cells], return_inverse=True)[1]
     agree, chance, _ = agreement([at for at, _ in cells], codes)
     return (agree - chance) / max(0.01, 1 - chance)
+
+
+def _kappa(profile: Profile, item: str) -> float:
+    """Return kappa of the last column's cells, where this one names the items."""
+    agree, chance, n_pairs = agreement(profile.codes(item), profile.codes(profile.names[-1]))
+    return (agree - chance) / max(0.01, 1 - chance) if n_pairs else -1.0
 
 
 def _headerless(profile: Profile) -> Iterator[Scored]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from misc_cli.errors import InputError
+from misc_cli.errors import InputError, MiscWarning
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from tests.readers.shaped import ANSWERS, ITEMS, WORKERS, read, table, triplets
@@ -153,6 +153,42 @@ def test_parallel_lists_of_any_name_are_declared(tmp_path: Path) -> None:
     ]
     text = table("key;people;they said", [row.replace('"', "'") for row in rows])
     assert triplets(read(tmp_path, text, **given)) == ANSWERS
+
+
+def test_objects_in_cells_are_answers_to_the_row(tmp_path: Path) -> None:
+    cells = [str([{"user_id": w, "label": ANSWERS[w, i]} for w in WORKERS]) for i in ITEMS]
+    text = table("score;classifications", [f"1;{cell}" for cell in cells])
+    found = read(tmp_path, text, delimiter=";", header=True)
+    assert found.files[0].read_as == (
+        "worker = classifications.user_id, item = row, label = classifications.label"
+    )
+    assert sorted(triplets(found).values()) == sorted(ANSWERS.values())
+
+
+def crowd(n_items: int = 40) -> dict[str, dict[str, str]]:
+    """Return item → worker → label, of four who mostly agree and answer two of three items."""
+    return {
+        f"k{i}": {f"p{w}": "xyz"[(i + (i * w % 7 == 1)) % 3] for w in range(4) if (i + w) % 3}
+        for i in range(n_items)
+    }
+
+
+def test_agreement_tells_items_from_workers_of_two_keys(tmp_path: Path) -> None:
+    items = crowd()
+    workers = {
+        f"p{w}": {i: own[f"p{w}"] for i, own in items.items() if f"p{w}" in own} for w in range(4)
+    }
+    right = {(w, i): label for i, own in items.items() for w, label in own.items()}
+    for content in (items, workers):
+        with pytest.warns(MiscWarning, match="a guess"):
+            assert triplets(read(tmp_path, json.dumps(content), "a.json")) == right
+
+
+def test_a_table_that_is_written_column_by_column(tmp_path: Path) -> None:
+    items = crowd()
+    lists = {f"rater_{w}": [own.get(f"p{w}") for own in items.values()] for w in range(4)}
+    found = read(tmp_path, json.dumps({"seed": 3, "scores": lists, "n": {"items": 40}}), "a.json")
+    assert len(found.answers) == sum(map(len, items.values()))
 
 
 def test_rows_of_json_without_names(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from misc_cli.readers.vocabulary import (
 )
 
 LOOKED_AT = 200
+LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
 _WORKER = {"worker": SYNONYMS["worker"]}
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
 _PEOPLE = names_in("judge judges annotator annotators rater raters worker workers reviewer coder")
@@ -432,7 +433,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(records) != 1:
             break
         (outer,) = records
-        table = _by_key(outer) or _by_two_keys(outer)
+        table = _by_key(outer) or _by_two_keys(outer) or _by_column(outer)
         if table is not None:
             return table
         values = list(outer.values())
@@ -448,6 +449,23 @@ def unwrapped(records: list[Record]) -> list[Record]:
             break
         records = lists[0]
     return records
+
+
+def _by_column(outer: Record) -> list[Record] | None:
+    """Return many lists of one length as a table: {"scores": {"ann": [1, 0, …], "bea": […]}}."""
+    lists: dict[str, list[Any]] = {}
+    inner = [("", outer)]
+    for prefix, own in inner:
+        for name, value in own.items():
+            if isinstance(value, dict):
+                inner.append((f"{prefix}{name}.", value))
+            elif _is_values(value) and len(value) >= LEAST_ROWS:
+                lists[prefix + name] = value
+    length, n_lists = Counter(map(len, lists.values())).most_common(1)[0] if lists else (0, 0)
+    if n_lists < LEAST_COLUMNS:
+        return None
+    own = {name: value for name, value in lists.items() if len(value) == length}
+    return [{name: value[row] for name, value in own.items()} for row in range(length)]
 
 
 def _are_filled(values: Sequence[Any], kind: type | tuple[type, ...]) -> bool:
