@@ -322,7 +322,7 @@ def _lists(document: Document) -> Iterator[Scored]:
 
 def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:
     """Yield a layout's options, with the column that names the items once, else the row."""
-    rest = [n for n in document.names if n not in taken and document.names.count(n) == 1]
+    rest = [n for n in document.names if n not in taken]
     try:
         yield replace(layout, item=naming_column(document, rest)).options(document)
     except Refusal:  # what looks like the item comes again: all columns together may name it

@@ -183,7 +183,7 @@ def _mixed_up(
 def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     """Find several answers of a worker to one item: something tells them apart."""
     roles, names = question.columns, document.names
-    free = [n for n in names if n not in roles.values() and names.count(n) == 1]
+    free = [n for n in names if n not in roles.values()]
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
     n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)

@@ -206,11 +206,6 @@ def select(document: Document, role: str, given: str) -> tuple[str, ...]:
             found += like or dotted  # a pattern, or a path to an object: all that is in it
         else:
             found.append(names[named(document.name, names, role, part)])
-    twice = [name for name in found if names.count(name) > 1]
-    if twice:
-        raise InputError(
-            f"{document.name}: {names.count(twice[0])} columns are called {twice[0]!r}; rename them"
-        )
     return tuple(dict.fromkeys(found))
 
 

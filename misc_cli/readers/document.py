@@ -64,9 +64,8 @@ class Document:
         """Return columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
         every = self.names
         for name in names:
-            if every.count(name) != 1:
-                found = f"{every.count(name)} columns" if name in every else "no column"
-                raise InputError(f"{self.name}: {found} called {name!r}; rename the columns")
+            if name not in every:
+                raise InputError(f"{self.name}: no column called {name!r}; rename the columns")
         return self.table.fetch([every.index(name) for name in names])
 
     def sampled(self, name: str) -> Row:

@@ -36,7 +36,7 @@ class Profile:
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:
         self.document = document
-        self.names = [n for n in document.names if n.strip() and document.names.count(n) == 1]
+        self.names = [name for name in document.names if name.strip()]
         self._whole = whole
         self._columns: dict[str, Any] = {}
         self._codes: dict[tuple[str, ...], Any] = {}

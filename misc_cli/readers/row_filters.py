@@ -117,7 +117,7 @@ def rows_out(
     for name in document.names:
         plain, said = normalise(name), name.strip().lower()
         is_about = is_standing(name) or plain in _KINDS
-        if not is_about or document.names.count(name) > 1 or name in (*roles, *taken):
+        if not is_about or name in (*roles, *taken):
             continue
         words = set(plain_words(column(name)).to_pylist())
         if plain in _BAD_FLAGS:
@@ -143,7 +143,7 @@ def rows_out(
 def gold_of(document: Document, taken: Sequence[str], answers: Sequence[str]) -> dict[str, str]:
     """Return the one answer's column → the column of right answers beside it, if there is one."""
     names = [n for n in document.names if n not in (*taken, *answers)]
-    known = [n for n in names if normalise(n) in _GOLD and document.names.count(n) == 1]
+    known = [n for n in names if normalise(n) in _GOLD]
     return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}
 
 
@@ -228,7 +228,7 @@ def times_of(texts: Sequence[str]) -> Numbers:
 
 def newest_last(question: Question, document: Document) -> Question:
     """Return the answers with a worker's later ones to an item behind the earlier ones."""
-    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
+    names = {normalise(name): name for name in document.names}
     taken = {*question.columns.values()}
     known = [n for n in (*_VERSIONS, *_TIMES) if n in names and names[n] not in taken]
     if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:

@@ -135,15 +135,29 @@ def open_table(
                 first = [*first, ""]
             elif len({row[0] for row in rows}) == len(rows):
                 first = ["", *first]
-        names = [name.strip() for name in first]
-        without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(names))
+        without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(first))
         n_without = len(list(without))
+        names = distinct([name.strip() or "unnamed" for name in first])
         if re.search("[\udc80-\udcff]", "".join(names)):
             refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))
     body = DelimitedText(source, delimiter, len(first), start, 0, bad_rows, n_without)
     found = (header, delimiter, first, doubtful, start, body.bad_lines)
     return Table(names, rows, body.fetch, body.lines_of, *found)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return names with those that come again told apart: label, label_2, label_3."""
+    found, taken, times = list[str](), set(names), Counter[str]()
+    for name in names:
+        times[name] += 1
+        own = name
+        while times[name] > 1 and own in taken:
+            own = f"{name}_{times[name]}"
+            times[name] += own in taken
+        taken.add(own)
+        found.append(own)
+    return found
 
 
 def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[bool, float, int, int]:
@@ -167,30 +181,37 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
 
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
-    """Return how many lines stand above the header: a title, a date, blank ones."""
+    """Return how many lines stand above a sure header: comments, a title, a date, blank ones."""
+    rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
+    width = Counter(map(len, rows)).most_common(1)[0][0]
     for at, line in enumerate(lines[:MOST_TITLES]):
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
-        if n_filled >= len(synonyms) and len(set(row)) == len(row):
-            is_header = _points(row, synonyms) >= 2
-            return at if is_header and any(map(str.strip, lines[:at])) else 0
-        if n_filled > 2 or '"' in line.replace('""', "").strip('"\r\n'):
+        is_short = n_filled < len(synonyms) or len(row) < width - 1
+        if not is_short and not (line.startswith("#") and n_filled != width):
+            below = list(islice(_records(lines[at:], delimiter), 1, SAMPLE_ROWS))
+            has_title = any(map(str.strip, lines[:at]))
+            return at if has_title and _tell_header(row, below, synonyms)[0] else 0
+        if line.count('"') % 2:
             return 0
     return 0
 
 
 def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool, bool]:
     """Return whether the first row is a header, and whether it only looks like one."""
-    names = [cell.strip() for cell in first]
-    columns = [[row[at].strip() for row in below if at < len(row)] for at in range(len(names))]
+    columns = [[row[at].strip() for row in below if at < len(row)] for at in range(len(first))]
+    pairs = zip(map(str.strip, first), columns, strict=True)
+    used = [(name, column) for name, column in pairs if name or any(column)]
+    names, columns = [name for name, _ in used], [column for _, column in used]
+    named = list(filter(None, names))
     numbers = [
         bool(filled) and all(map(is_number, filled))
         for filled in ([c for c in column if c not in ("", "NA")] for column in columns)
     ]
     has_numbers = any(map(is_number, names))
-    # distinct, and no cell comes back below
-    is_new = len(set(names)) == len(names) and not any(
-        name in column for name, column in zip(names, columns, strict=True)
+    # no cell comes back below it; one that comes twice, as tools call a question, nowhere below
+    is_new = not any(name in column for name, column in used if name) and (
+        len(set(named)) == len(named) or not {*named} & {cell for own in columns for cell in own}
     )
     are_words = is_new and all(re.search(r"[^\W\d]", n) and not re.search(r"\d", n) for n in names)
     doubtful = bool(below) and are_words
@@ -200,13 +221,15 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
         points += sum(numbers) + sum(map(bool, with_digits))
     # nameless, and tells rows apart: a data frame's index
     index = columns[0] if len(names) > 2 and not names[0] and all(names[1:]) else []
-    is_indexed = len(set(index)) == len(index) > 1 and all(index) and not is_number(names[1])
+    are_counted = names[1:] == [str(at) for at in range(len(names) - 1)]
+    is_indexed = len(set(index)) == len(index) > 1 and all(index)
+    is_indexed = is_indexed and (are_counted or not is_number(names[1]))
     # the first row alone holds no numbers where most columns hold nothing else
-    some_named = 2 * len(set(filter(None, names))) >= len(names)
+    some_named = 2 * len(named) >= len(names)
     is_above = not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2)
     # nowhere again above columns that repeat a few values
     n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
-    is_apart = len(below) >= 5 and is_new and all(names) and not has_numbers and n_few >= 2
+    is_apart = len(below) >= 5 and is_new and some_named and not has_numbers and n_few >= 2
     is_header = points >= 2 or is_indexed or is_above or is_apart
     return is_header, doubtful and not is_header
 

@@ -183,7 +183,9 @@ def find_roles(
     names: Sequence[str], synonyms: dict[str, list[set[str]]] = SYNONYMS
 ) -> dict[str, list[int]]:
     """Return candidates for each role: the positions that the first matching tier names."""
-    known = [normalise(name) for name in names]
+    # label and label_2 are one name twice: none of them goes before the other
+    every, bare = set(names), [re.sub(r"_\d+$", "", name) for name in names]
+    known = [normalise(b if b in every else n) for n, b in zip(names, bare, strict=True)]
     found = {}
     for role, tiers in synonyms.items():
         matches = ([at for at, name in enumerate(known) if name in tier] for tier in tiers)

@@ -36,6 +36,8 @@ def export(folder: Path, text: str, suffix: str = "csv") -> Path:
     [
         f"Project X export\n\nworker,item,label\n{ROWS}",
         f"Project X export,,\nExported on,2026-11-01,\n,,\nworker,item,label\n{ROWS}",
+        f"# of 2026, by nine people\n## see, below\nworker,item,label\n{ROWS}",
+        "worker,item,label,,,\n" + ROWS.replace("\n", ",,,\n"),  # empty columns of a spreadsheet
         "worker,item,label\n" + ROWS.replace("\n", ",\n"),  # a delimiter at the end of rows only
         '"worker" "item" "label"\n'  # as R's write.table has it
         + "".join(f'"{n}" "{w}" "{i}" "{c}"\n' for n, (w, i, c) in enumerate(ANSWERS)),
@@ -45,10 +47,31 @@ def test_titles_and_rows_longer_than_their_header(tmp_path: Path, text: str) -> 
     assert triplets(export(tmp_path, text)) == RIGHT
 
 
-def test_a_title_above_an_unknown_header_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    text = f"Project X export\n\nwho,what,mood\n{ROWS}"
-    with pytest.raises(InputError, match="delete a title above the header"):
-        triplets(export(tmp_path, text))
+def test_a_title_above_an_unknown_header_is_no_answer(tmp_path: Path) -> None:
+    path = export(tmp_path, f"Project X export\n\nwho,what,mood\n{ROWS}")
+    with pytest.raises(InputError, match="among who, what, mood"):
+        triplets(path)
+    assert triplets(path, worker_col="who", item_col="what", label_col="mood") == RIGHT
+
+
+def test_a_name_that_comes_again_is_a_column_of_its_own(tmp_path: Path) -> None:
+    rows = [(f"i{n}", "low", "high", "cat") for n in range(9)]
+    path = written(tmp_path, "item,ben,ben,", rows)
+    found = triplets(path, layout="wide", item_col="item", worker_col="ben*")
+    assert {(w, label) for w, _, label in found} == {("ben", "low"), ("ben_2", "high")}
+    assert triplets(path, worker_col="ben", label_col="unnamed")[0] == ("low", "i0", "cat")
+    path = written(tmp_path, "worker,item,label,label", [(*own, own[2]) for own in ANSWERS])
+    assert triplets(path, label_col="label") == RIGHT
+    with pytest.raises(InputError, match=r"'label' .*'label_2'"):
+        triplets(path)
+
+
+def test_null_written_as_labels_are_is_one(tmp_path: Path) -> None:
+    rows = [(f"i{n}", "Null", "Low", "null") for n in range(9)]
+    path = written(tmp_path, "item,rater_1,rater_2,rater_3", rows)
+    with pytest.warns(MiscWarning, match="'Null' counts as a class"):
+        found = triplets(path, layout="wide")
+    assert {(w, label) for w, _, label in found} == {("rater_1", "Null"), ("rater_2", "Low")}
 
 
 def test_marks_with_a_decimal_comma_are_no_coordinates(tmp_path: Path) -> None:

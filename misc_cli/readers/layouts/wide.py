@@ -65,7 +65,8 @@ from misc_cli.readers.vocabulary import (
 LABEL = "label"  # the question of a table that has no name for it
 LEAST_ROWS = 10  # whose sums are no chance
 MOST_CLASSES, MOST_COLUMNS = 60, 300
-MISSING = ("nan", "na", "<na>", "null", "n/a", "#n/a")  # cells where programs have nothing
+# cells where programs have nothing, as they write it: Null beside Ultralow is a class
+MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 ROLES = {"wide": "worker", "matrix": "worker", "form": "item", "counts": "label"}  # of columns
 
 Columns = dict[str, dict[str, str]]  # question → worker, item or class → column
@@ -166,7 +167,7 @@ def cells_as_answers(
     for question, of_column in several.columns.items():
         columns = [column.cast(pa.string()) for column in document.columns([*of_column.values()])]
         cells = pc.utf8_trim_whitespace(pa.concat_arrays(columns))
-        missing = pc.is_in(pc.utf8_lower(cells), pa.array(MISSING))
+        missing = pc.is_in(cells, pa.array(MISSING))
         if not is_signed:
             missing = pc.or_(missing, pc.starts_with(cells, "-"))
         kept = np.flatnonzero(~np.asarray(pc.or_(missing, pc.equal(cells, ""))))
@@ -496,7 +497,7 @@ def has_raters(document: Document) -> bool:
 
 def whole_numbers(document: Document, name: str) -> list[int] | None:
     """Return the whole numbers of a column, in the sample; None if it holds something else."""
-    if document.names.count(name) > 1 or words_of(name) & _NO_COUNTS:
+    if words_of(name) & _NO_COUNTS:
         return None
     at = document.names.index(name)
     cells = [row[at].strip() if at < len(row) else "" for row in document.table.sample]

@@ -128,7 +128,7 @@ def export(
         def read_all(document: Document, options: ReadOptions) -> Reading:
             rows = document.records
             if is_table:
-                names = [name for name in document.names if document.names.count(name) == 1]
+                names = document.names
                 cells = zip(*(own.to_pylist() for own in document.columns(names)), strict=True)
                 rows = [dict(zip(names, row, strict=True)) for row in cells]
             if rows is None:

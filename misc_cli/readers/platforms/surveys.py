@@ -51,7 +51,7 @@ def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
 
 def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Reading:
     """Return each filled cell of each group of the columns that are `asked` as an answer."""
-    found = _groups(document, [name for name in asked if document.names.count(name) == 1])
+    found = _groups(document, asked)
     if not found:
         raise InputError(
             f"{document.name}: a survey whose questions are each answered in words of their own, "
@@ -80,7 +80,9 @@ recipientlastname recipientfirstname recipientemail externalreference locationla
 locationlongitude distributionchannel userlanguage qrecaptchascore qrelevantidduplicate
 qballotboxstuffing
 """)
-_BESIDE = re.compile(r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)")
+_BESIDE = re.compile(
+    r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)(_\d+)?"
+)
 
 
 def _n_titles(document: Document) -> int:
@@ -118,7 +120,7 @@ def qualtrics(document: Document, options: ReadOptions) -> Reading:
 
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
 # A quiz has a score, and two more columns for each question.
-_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*|(total )?score|punkte")
+_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*(_\d+)?|(total )?score|punkte")
 
 
 def _form_questions(document: Document) -> list[str]:
