@@ -25,7 +25,13 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.nested import INNER, OUTER, lists_of_objects, unwrapped_document
+from misc_cli.readers.layouts.nested import (
+    INNER,
+    OUTER,
+    are_votes,
+    lists_of_objects,
+    unwrapped_document,
+)
 from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
@@ -192,7 +198,8 @@ def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     if layout == "wide":  # columns that only share their values may be questions
         return len({name.strip()[:1] for name in given["worker_col"].split(",")}) == 1
     if layout == "long":  # bare positions, or a label that nearly follows from the item
-        return "header" not in given and agree - chance < MOST_KAPPA * (1 - chance)
+        is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
+        return is_told and agree - chance < MOST_KAPPA * (1 - chance)
     return bool(layout != "form")
 
 
@@ -216,6 +223,7 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             elif table.table.header is False or is_counted:
                 yield from _matrices(profile, is_counted=is_counted)
                 yield from _headerless(profile)
+                yield from _lists(table)
             elif {OUTER, INNER} <= set(table.names):  # answers to an item agree, not a worker's
                 sides = sorted((OUTER, INNER), key=lambda name: _kappa(profile, name))
                 yield 1.0, {"worker_col": sides[0], "item_col": sides[1]}
@@ -310,14 +318,11 @@ def _counted(document: Document) -> Iterator[Scored]:
 
 
 def _lists(document: Document) -> Iterator[Scored]:
-    """Propose a column of lists of votes: "2, 3, 3", "[1, 1, 0]"."""
+    """Propose a column of lists of votes: "2, 3, 3", "[1 1 0]"."""
+    header = {} if document.table.header is not False else {"header": False}
     for name in document.names:
-        cells = document.sampled(name)
-        lists = [[part.strip() for part in cell.strip("[]()").split(",")] for cell in cells]
-        every = Counter(part for own in lists for part in own)
-        is_list = bool(cells) and sum(len(own) > 2 for own in lists) > 0.9 * len(lists)
-        if is_list and len(every) <= FEW_CLASSES and any(len(set(o)) < len(o) for o in lists):
-            yield 0.5, {"worker_col": NOBODY, "label_col": name}
+        if are_votes(document.sampled(name)):
+            yield 0.5, {"worker_col": NOBODY, "label_col": name, **header}
 
 
 def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:

@@ -111,7 +111,8 @@ def open_table(
         if not any(enough for enough, *_ in fits.values()):
             # Words within text agree by chance: spaces count only where nothing else splits at all.
             fits[SPACE] = _fit(lines, SPACE, synonyms)
-        delimiter = max(fits, key=fits.__getitem__)
+        _, share, _, width = fits["\t"]  # in every row as many: no text has tabs by chance
+        delimiter = "\t" if share == 1 and width > 2 else max(fits, key=fits.__getitem__)
     else:
         delimiter = delimiter_of(delimiter)
     n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)

@@ -191,6 +191,20 @@ def test_a_table_that_is_written_column_by_column(tmp_path: Path) -> None:
     assert len(found.answers) == sum(map(len, items.values()))
 
 
+@pytest.mark.parametrize("write", ["[{}]".format, str, lambda votes: votes.replace(",", " , ")])
+@pytest.mark.parametrize("header", ["word\tmean\tsd\tsaid", ""])
+def test_cells_that_list_votes(tmp_path: Path, header: str, write: Callable[[str], str]) -> None:
+    """Nobody is named, and each list is about its row."""
+    lists = [[n % 3, n % 3, n % 3, (n + (n % 4 == 0)) % 3] for n in range(60)]
+    cells = [write(",".join(map(str, own))) for own in lists]
+    rows = [f"word {n}\t0.{n}5\t0.5\t{cell}" for n, cell in enumerate(cells)]
+    with pytest.warns(MiscWarning, match="--worker-col none --label-col (said|4)"):
+        found = read(tmp_path, "\n".join([header, *rows]).lstrip(), "a.tsv")
+    assert found.anonymous
+    assert found.answers.label.to_pylist()[:5] == ["0", "0", "0", "1", "1"]
+    assert len(found.answers) == 240
+
+
 def test_rows_of_json_without_names(tmp_path: Path) -> None:
     rows = [[w, i, ANSWERS[w, i]] for i in ITEMS for w in WORKERS]
     assert triplets(read(tmp_path, json.dumps(rows), "a.json")) == ANSWERS

@@ -86,7 +86,8 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
 
     exploded = explode(document, options) if document.records is not None else None
     inner = document if exploded is None else exploded.document
-    if inner.table.header is False or (exploded and exploded.anonymous) or options.multi:
+    is_open = inner.table.header is False and options.label_col is None
+    if is_open or (exploded and exploded.anonymous) or options.multi:
         return exploded
     return explode_cells(inner, options) or exploded
 

@@ -11,12 +11,15 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
@@ -35,6 +38,7 @@ from misc_cli.readers.vocabulary import (
 )
 
 LOOKED_AT = 200
+MOST_VOTES, FEW_CLASSES = 100, 20  # in a list; of all lists
 LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
 _WORKER = {"worker": SYNONYMS["worker"]}
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
@@ -95,7 +99,7 @@ class Exploded(NamedTuple):
             for role, asked in options.columns.items()
             if asked is not None
         }
-        return replace(options, **given)
+        return replace(options, header=None, **given)
 
 
 def explode(document: Document, options: ReadOptions) -> Exploded | None:
@@ -237,21 +241,26 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     if given and asked[1] not in names:
         return None
     lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
-    workers = [n for n in lists if n == asked[0] or (not given and _names_workers(n))]
+    workers = [asked[0]] if asked[0] in lists else [] if given else _of_workers(lists)
     workers = [name for name in workers if lists[name]] or workers
-    separator = lists[workers[0]] if len(workers) == 1 else None if workers else "json"
+    separator = lists[workers[0]] if len(workers) == 1 else None
     beside = [name for name, found in lists.items() if found == (separator or "json")]
+    split: Callable[[str], Any] = parsed
+    if separator and separator != "json":
+        split = partial(str.split, sep=separator)
+    if given and not workers:
+        beside = [name for name in given if are_votes(document.sampled(name))]
+        split = listed
     if not beside or len(beside) < len(given):
         return None
     columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
     records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
     for record in records:
         for name in beside:
-            cell = record[name]
-            inner = cell.split(separator) if separator in ("|", ";", ",") else parsed(cell)
+            inner = split(record[name])
             if _is_values(inner):
                 inner = [text(one).strip() for one in inner]
-            record[name] = inner if isinstance(inner, list | dict) else [cell]
+            record[name] = inner if isinstance(inner, list | dict) else [record[name]]
     if given:
         found = _declared(records, options)
     else:
@@ -260,8 +269,35 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     return None if found is None else _spread(document, found, options)
 
 
-def _names_workers(name: str) -> bool:
-    return bool(find_roles([singular(name)], _WORKER)["worker"])
+def listed(cell: str) -> list[str]:
+    """Return the values of a list in a cell: as JSON, Python or NumPy prints it, or "2, 3, 3"."""
+    inner = parsed(cell) if cell[:1] in ("[", "(") else None
+    if isinstance(inner, list):
+        return [text(one).strip() for one in inner]
+    marks = r"[\s,;|]+" if cell[:1] in ("[", "(") else r"\s*[,;|]\s*"
+    parts = re.split(marks, re.sub(r"(\d\.)(?!\d)", r"\g<1>0", cell.strip("[]() \n")))
+    return [part for part in parts if part]  # NumPy's 0. is Python's 0.0
+
+
+def are_votes(cells: Sequence[str]) -> bool:
+    """Return whether nearly each cell lists three or more of a few values, which come again in it.
+
+    Votes are about as many in each cell; tags of words and vectors are not, or differ.
+    """
+    lists = [listed(cell) for cell in cells]
+    sizes = np.array([len(own) for own in lists])
+    n_again = sum(len(set(own)) < len(own) for own in lists)
+    if not lists or (sizes > 2).mean() < 0.9 or n_again < len(lists) / 10:
+        return False
+    is_even = sizes.max() <= MOST_VOTES and sizes.std() < sizes.mean() / 2
+    return bool(is_even) and len({value for own in lists for value in own}) <= FEW_CLASSES
+
+
+def _of_workers(names: Iterable[str]) -> list[str]:
+    """Return the lists that name workers: by a known name, else by a word of it."""
+    every = list(names)
+    known = [n for n in every if find_roles([singular(n)], _WORKER)["worker"]]
+    return known or [n for n in every if words_of(n) & _PEOPLE and not words_of(n) & ABOUT]
 
 
 def _separator(cells: Sequence[str]) -> str | None:
@@ -320,22 +356,32 @@ def _objects(name: str, records: Sequence[Record]) -> Found | None:
 def _parallel(name: str, records: Sequence[Record]) -> Found | None:
     """Find lists of equal length, one of them of workers."""
     fields = _fields(records, _is_values)
-    workers = find_roles([singular(field) for field in fields], _WORKER)["worker"]
+    workers = _of_workers(fields)
     if len(workers) != 1 or len(fields) < 2:
         return None
-    field = fields[workers[0]]
+    field = workers[0]
     beside = [other for other in _as_long(records, fields, field) if other != field]
     roles = {other: singular(other) for other in (field, *beside)}
-    if not find_roles(list(roles.values()))["label"]:
-        answered = [other for other in beside if not words_of(other) & ABOUT]
-        if len(answered) == 1:
-            roles[answered[0]] = "label"  # whatever it is called, it is all that was answered
-        elif not beside or find_roles(list(records[0]))["label"]:
+    if not find_roles([roles[field]], _WORKER)["worker"]:
+        roles[field] = "worker"
+    answered = [other for other in beside if not words_of(other) & ABOUT]
+    chosen = [other for other in answered if _n_values(records, other) <= FEW_CLASSES]
+    known = [other for other in beside if find_roles([roles[other]])["label"]]
+    if not known and not chosen:
+        chosen = answered
+    if not set(known) & set(chosen):
+        if len(chosen) == 1:
+            roles[chosen[0]] = "label"  # whatever it is called, it is all that was chosen
+        elif not known and (not beside or find_roles(list(records[0]))["label"]):
             raise InputError(
                 f"{name}: {field!r} lists workers, and no list of the same length what each of "
                 "them answered; export each worker's answer"
             )
     return _zipped(records, roles)
+
+
+def _n_values(records: Sequence[Record], field: str) -> int:
+    return len({text(one) for record in records[:LOOKED_AT] for one in record.get(field) or []})
 
 
 def _as_long(records: Sequence[Record], fields: Sequence[str], field: str) -> list[str]:
