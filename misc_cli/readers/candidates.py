@@ -61,6 +61,7 @@ _PROPERTY = re.compile(
     re.IGNORECASE,
 )
 _ASKED = names_in("answer q question rating ratings item")
+_THINGS = names_in("q question item")
 _OF_WORKERS = names_in("model llm version group time count trust gender age")
 _SPANS = names_in("span start end offset quote")
 _GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
@@ -184,7 +185,10 @@ def _tried(
         return Candidate(given, table) if is_said else None
     # where all always agree nobody was asked twice: such a column is about the item
     is_weak = agree - chance <= LEAST_KAPPA * min(0.5, 1 - chance) or agree == 1
-    is_told = "no_answer" in given or given.get("layout") == "matrix" or n_pairs <= FEW_PAIRS
+    if given.get("layout") == "wide":  # columns were compared
+        is_weak = agree <= chance or (agree == 1 and given["item_col"] == ROW)
+    is_told = "no_answer" in given or given.get("layout") in ("matrix", "form")
+    is_told = is_told or n_pairs <= FEW_PAIRS
     if is_weak and not is_told:
         return None
     # chance alone gives three standard errors in one of 700 files
@@ -196,7 +200,8 @@ def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     """Return whether names or the layout speak for a guess, too; what does not is asked about."""
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions
-        return len({name.strip()[:1] for name in given["worker_col"].split(",")}) == 1
+        names = [name.strip() for name in given["worker_col"].split(",")]
+        return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
     if layout == "long":  # bare positions, or a label that nearly follows from the item
         is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
         return is_told and agree - chance < MOST_KAPPA * (1 - chance)
@@ -336,34 +341,101 @@ def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iter
             yield layout.options(document)
 
 
-def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
-    """Yield columns of few values that are called alike (label_1, label_2) or by a word each."""
+def _vocabularies(profile: Profile) -> dict[str, set[str]]:
+    """Return the columns that choose from a few values, with these."""
     names = [n for n in profile.names if n.strip() and not (is_standing(n) or _INPUT.match(n))]
-    names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$", n)]
+    names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$|^.$", n.strip())]
     names = [n for n in names if 1 <= len(profile.values(n)) <= 12 and profile.has_classes(n)]
-    workers = [n for n in profile.names if _is_worker_name(n)]  # beside them words are questions
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        stem = re.sub(r"(\d+|(?<=[\W_])[A-Za-z])$", "", name.strip())
-        groups.setdefault(stem if stem != name.strip() else "", []).append(name)
-    for stem, own in sorted(groups.items(), key=lambda pair: (not pair[0], -len(pair[1]))):
-        people = own if stem else [n for n in own if not (workers or _is_property(n))]
-        values = {n: {v.casefold() for v in profile.values(n)} for n in people}
-        alike = _overlapping(values)
-        if len(alike) >= 2 and (not stem or len(alike) == len(people)):
-            yield stem, alike
+    return {n: {value.casefold() for value in profile.values(n)} for n in names}
+
+
+def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
+    """Yield columns of one vocabulary that are called alike (label_1, Coder1Text, A, B), or words.
+
+    The stem is what they share of their names. Words beside a property that is judged in the same
+    words are questions, too.
+    """
+    values = _vocabularies(profile)
+    families: dict[str, list[str]] = {}
+    for name in values:
+        families.setdefault(_stem_and_key(name)[0], []).append(name)
+    words = families.pop("", [])
+    for stem, own in sorted(families.items(), key=lambda pair: -len(pair[1])):
+        if len(own) > 1 and len(_overlapping({n: values[n] for n in own})) == len(own):
+            yield stem, own
+    while words and not any(map(_is_worker_name, profile.names)):  # beside them: questions
+        most = values[max(words, key=lambda name: len(values[name]))]
+        own = [n for n in words if 2 * len(values[n] & most) >= len(values[n] | most)]
+        words = [n for n in words if n not in own]
+        people = [n for n in own if not _is_property(n)]
+        if len(people) > 1 and all(_GOLD.fullmatch(n) for n in own if n not in people):
+            yield "", people
+
+
+def _stem_and_key(name: str) -> tuple[str, str]:
+    """Return a name around its number (or letter), and that; words have an empty stem."""
+    for pattern in (r"(.*\D|)(\d+)()", r"(\D*)(\d)(\D+)", r"(.*[\W_]|)([A-Za-z])()"):
+        if match := re.fullmatch(pattern, name.strip()):
+            return f"{match[1]}#{match[3]}", match[2]
+    return "", name
+
+
+def _panels(profile: Profile) -> Iterator[tuple[str, list[str], bool]]:
+    """Yield columns that may be workers: their stem, names, and whether these are surely alike.
+
+    EXP1, EXP2, NOR1, NOR2, …: one panel, where all agree alike. C1, C2, D1, D2: C and D are people
+    where C1 agrees with D1 rather than with C2; else 1 and 2 are, and C and D questions.
+    """
+    same: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for stem, names in _groups(profile):
+        keys = tuple(_stem_and_key(name)[1] for name in names)
+        same.setdefault(keys, {})[stem] = names
+    for keys, families in same.items():
+        across = [list(own) for own in zip(*families.values(), strict=True)]
+        are_codes = len(families) > 1 and all(len(stem) < 5 for stem in families)  # no words
+        by_key, by_stem = (
+            float(np.mean([_agreement_of_columns(profile, own[:4])[0] for own in groups[:8]]))
+            for groups in ((across, [*families.values()]) if are_codes else ([[]], [[]]))
+        )
+        if are_codes and by_key > LEAST_KAPPA + 2 * by_stem:
+            yield from (("#" + key, own, True) for key, own in zip(keys, across, strict=True))
+        elif are_codes and len(families) > 2 and by_key > max(LEAST_KAPPA, by_stem / 2):
+            names = [n for own in families.values() for n in own]
+            yield "#", [n for n in profile.names if n in names], True
+        else:
+            yield from ((stem, own, len(families) > 2) for stem, own in families.items())
+
+
+def _are_things(profile: Profile, stem: str, names: Sequence[str]) -> bool:
+    """Return whether numbers count what is shown: text_1, text_2 are filled where columns are."""
+    keys = [_stem_and_key(name)[1] for name in names]
+    families: dict[str, list[str]] = {}
+    for name in profile.names:
+        found, key = _stem_and_key(name)
+        if found != stem and key in keys and not words_of(name) & (ABOUT - NAMING | _PEOPLE):
+            families.setdefault(found, []).append(name)
+    for own in families.values():
+        pairs = [*zip(own, names, strict=False)]
+        is_paired = all((profile.filled(a) == profile.filled(b)).mean() > 0.9 for a, b in pairs)
+        if stem and len(own) == len(names) and is_paired:
+            places = [profile.document.names.index(name) for name in own]
+            rows = [
+                [row[at] for at in places if at < len(row)] for row in profile.document.table.sample
+            ]
+            texts = [[cell for cell in row if cell and not is_number(cell)] for row in rows]
+            if sum(len({*row}) == len(row) > 1 for row in texts) > 0.8 * len(texts):
+                return True
+    return False
 
 
 def _wide(profile: Profile) -> Iterator[Scored]:
     """Propose columns that choose from the same few values and agree, row by row."""
-    document, groups = profile.document, list(_groups(profile))
-    keys = Counter(tuple(n.strip()[len(stem) :] for n in names) for stem, names in groups if stem)
-    for stem, names in groups:
-        is_told = bool(words_of(stem) & (_PEOPLE | _ANSWERS))
-        # hate_1, hate_2, spam_1, spam_2: questions by raters
-        is_told = is_told or keys[tuple(n.strip()[len(stem) :] for n in names)] > 2
-        is_form = len(names) > 5 * profile.n_rows  # more columns than rows: the columns are items
-        if is_form or (words_of(stem) & ABOUT and not is_told):
+    document = profile.document
+    forms = {name for names in _blocks(profile) for name in names}
+    for stem, names, is_told in _panels(profile):
+        is_told = is_told or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
+        is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
+        if is_about or forms & set(names) or _are_things(profile, stem, names):
             continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
@@ -396,21 +468,35 @@ def _agreement_of_columns(profile: Profile, names: Sequence[str]) -> tuple[float
     return float(np.mean(kappas or [0.0])), float(np.mean(shares or [0.0]))
 
 
-def _forms(profile: Profile) -> Iterator[Scored]:
-    """Propose many columns called alike as items, a row being whoever answered."""
-    people = [n for n in profile.names if _is_worker_name(n)]
+def _blocks(profile: Profile) -> Iterator[list[str]]:
+    """Yield many columns of one small vocabulary that are items, a row being whoever answered."""
     said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
-    groups = [("Answer.", said)] if said and people else list(_groups(profile))
+    if said and any(map(_is_worker_name, profile.names)):
+        yield said
+        return
+    values = _vocabularies(profile)
+    blocks: dict[str, list[str]] = {}
+    for name in profile.names:
+        blocks.setdefault(re.sub(r"\d+", "#", name), []).append(name)
+    for shape, names in blocks.items():
+        asked = words_of(shape.removeprefix("Answer.").partition("#")[0]) & _ASKED
+        n_least = profile.n_rows * (5 if shape.count("#") == 1 else 1)
+        alike = _overlapping({name: values[name] for name in names if name in values})
+        is_many = len(names) >= LEAST_ITEMS and (asked or len(names) > n_least)
+        if is_many and len(alike) > 0.9 * len(names):
+            yield names
+
+
+def _forms(profile: Profile) -> Iterator[Scored]:
+    """Propose columns as items."""
+    people = [n for n in profile.names if _is_worker_name(n)]
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count
-    for stem, names in groups:
-        values = [set(profile.values(n)) for n in names]
-        is_asked = bool(words_of(stem) & _ASKED) or len(names) > 5 * profile.n_rows
-        if len(names) < LEAST_ITEMS or not is_asked or len(set().union(*values)) > 7:
-            continue
-        layout = Layout("form", worker=tuple(people[:1]), item=tuple(names))
-        yield 0.6, {"worker_col": ROW, **layout.options(profile.document)}
+    for names in _blocks(profile):
+        if len({value for name in names for value in profile.values(name)}) <= 7:
+            layout = Layout("form", worker=tuple(people[:1]), item=tuple(names))
+            yield 0.6, {"worker_col": ROW, **layout.options(profile.document)}
 
 
 def _is_property(name: str) -> bool:
