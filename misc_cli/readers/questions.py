@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers import checks
@@ -25,12 +26,17 @@ from misc_cli.readers.reading import (
     rows_of,
     take,
 )
+from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
-from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
+from misc_cli.readers.vocabulary import ABOUT, NAMING, is_remark, names_in, words_of
 
 YES, NO = "yes", "no"
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
+MANY_WORDS = 3  # of an answer on average: sentences, not choices
+FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
 SURENESS = {"confidence", "certainty", "sure", "confident"}
+# What a page keeps of its own: tests of the worker and worked examples.
+_OF_PAGE = names_in("quiz attempt attempts numanswered example examples fail captcha")
 NOTHING = "(none)"  # the class of an answer that chose no option at all
 # Questions that check the worker.
 _CHECK = re.compile(
@@ -42,7 +48,7 @@ def pick(
     where: str, document: Document, reading: Reading, options: ReadOptions, *, each: bool = False
 ) -> list[Question]:
     """The questions to read, with one label per answer; one unless `each`. A refusal lists them."""
-    questions = reading.questions
+    questions = [one if options.multi else _as_choice(one) for one in reading.questions]
     if not questions:
         counts = ", ".join(f"{len(rows):,} {reason}" for reason, rows in reading.aside.items())
         aside = f" ({counts} left out)" if counts else ""
@@ -60,6 +66,9 @@ def pick(
         raise _several(where, candidates)
     if asked is None and options.label_col is None and len(candidates) == 1 and not each:
         name = candidates[0].name
+        if len(questions) > 1 and len(questions[0].item.unique()) == 1:
+            told = f"{where}: one item for all, and {len(questions)} questions: a survey"
+            raise Refusal(f"{told}; name the question with --question")
         if words_of(name) & SURENESS:
             told = f"{where}: the only choice, {name!r}, is how sure an answer is"
             raise Refusal(f"{told}; name what is to be voted on with --question")
@@ -73,43 +82,83 @@ def pick(
 
 def _several(where: str, questions: Sequence[Question]) -> Refusal:
     """Return a refusal that lists questions and, unless they are a survey's, proposes one."""
+    most = max(map(_n_said, questions))
+    questions = sorted(questions, key=lambda one: _rank(one, most))
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
+    if not any(_n_pairs(one) for one in questions):
+        return Refusal(f"{told}: one answer to each item is nothing to vote on")
     voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
     if not voted:
         return Refusal(
             f"{told}: each word is said of one item only: typed, not chosen; nothing to vote on"
         )
-    questions = voted
-    items = {frozenset(question.item.unique().to_pylist()) for question in questions}
-    is_unlike = questions[0].columns.get("item") == EACH_COLUMN and len(items) > 1
-    plain = [one for one in questions if one.kind == CHOICE]
-    if is_unlike or (len(questions) > MANY_NUMBERS and not plain):
+    is_log = len(voted) > MANY_NUMBERS and all(one.kind != CHOICE for one in voted)
+    if is_log or _are_unlike(voted):
         return Refusal(f"{told}: a survey; name the question that all were asked with --question")
-    plain = plain or [one for one in questions if one.kind == NUMBER]
-    plain.sort(key=lambda one: (bool(_CHECK.search(one.name)), not _agrees(one), -len(one)))
-    remedies: list[Mapping[str, Any]] = [{"question": one.name} for one in plain[:8]]
-    several = [r for q in questions if q.kind == CHOICES for r in checks.choices_apart(q)]
-    is_first = questions[0].kind == CHOICES  # what the page asks first is what it is about
+    remedies: list[Mapping[str, Any]] = []
+    for one in voted[:8]:
+        remedies += checks.choices_apart(one) if one.kind == CHOICES else [{"question": one.name}]
     return Refusal(
-        f"{told}; pick one with --question NAME, or read all of them with --each-question",
-        [*several, *remedies] if is_first else [*remedies, *several],
+        f"{told}; pick one with --question NAME, or read all of them with --each-question", remedies
     )
+
+
+def _are_unlike(questions: Sequence[Question]) -> bool:
+    """Return whether groups of columns, each asked of items of its own, have words of their own."""
+    if questions[0].columns.get("item") != EACH_COLUMN:
+        return False
+    items = {frozenset(one.item.unique().to_pylist()) for one in questions}
+    plain = [one.label.dictionary.to_pylist() for one in questions if one.kind != CHOICES]
+    words = [frozenset(map(str.strip, own)) for own in plain]
+    is_shared = len(words) == len(questions) and frozenset().union(*words) in words
+    return len(items) > 1 and not is_shared
+
+
+def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
+    """Return the place of a question among others, by what speaks against it, the worst first.
+
+    It checks the worker, most were not asked, answers do not agree or always do, as what is about
+    the item, or are sentences; then choices go before marks.
+    """
+    is_plain = question.kind != CHOICES
+    words = question.label.dictionary.to_pylist() if is_plain else []
+    return (
+        bool(_CHECK.search(question.name)),
+        2 * _n_said(question) < most,
+        is_plain and not _agrees(question),
+        sum(len(word.split()) for word in words) > MANY_WORDS * len(words),
+        (CHOICE, CHOICES, NUMBER).index(question.kind),
+    )
+
+
+def _n_said(question: Question) -> int:
+    """Return how many answers are not empty."""
+    if question.kind == CHOICES:
+        return int(pc.sum(pc.greater(pc.list_value_length(question.label), 0)).as_py() or 0)
+    said = pc.not_equal(pc.utf8_trim_whitespace(question.label.dictionary), "")
+    return int(pc.sum(said.take(question.label.indices)).as_py() or 0)
+
+
+def _n_pairs(question: Question) -> int:
+    """Return how many pairs of answers an item has, over all items."""
+    return agreement(question.item.indices, np.zeros(len(question)))[2]
 
 
 def _agrees(question: Question) -> bool:
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
-    return n_pairs < checks.FEW or agree > chance
+    return n_pairs < checks.FEW or chance < agree < 1
 
 
 def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     """Return the questions that can be voted on; a refusal if there are none.
 
-    Not those with one value, of numbers beyond a scale, with hardly a value twice, or about the
-    worker, the time or the tool.
+    Not those with one value, of numbers beyond a scale, with hardly a value twice, of marked words,
+    or about the worker, the time or the tool.
     """
-    named = [one for one in questions if not words_of(one.name) & ABOUT]
-    named = [one for one in named if not is_remark(one.name)] or list(questions)
-    found = [one for one in named if one.kind == CHOICES or _has_few(one)]
+    named = [one for one in questions if not words_of(one.name) & (ABOUT - NAMING | _OF_PAGE)]
+    named = [one for one in named if not (is_remark(one.name) or is_standing(one.name))]
+    named = [one for one in named if not _marks_worker(one)] or list(questions)
+    found = [o for o in named if (checks.choices_apart(o) if o.kind == CHOICES else _has_few(o))]
     choices = [one for one in found if one.kind != NUMBER]
     if len(choices) == 1 and all(
         one is choices[0] or len(one.label.dictionary) > 2 for one in found
@@ -121,6 +170,15 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
             "name the label with --label-col"
         )
     return found or named
+
+
+def _marks_worker(question: Question) -> bool:
+    """Return whether spam is said of the worker: a worker's rows agree more than an item's."""
+    if "spam" not in words_of(question.name) or question.kind == CHOICES:
+        return False
+    of_item, _, n_pairs = agreement(question.item.indices, question.label.indices)
+    of_worker, _, _ = agreement(question.worker.indices, question.label.indices)
+    return n_pairs > checks.FEW and of_worker > of_item
 
 
 def _has_few(question: Question) -> bool:
@@ -157,10 +215,28 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
     if options.multi == "split":
         return [_option(question, option) for option in options_of(question)]
     if options.multi == "set":
-        return [_relabelled(question, lambda chosen: "|".join(sorted(chosen)) or NOTHING)]
+        return [_as_sets(question)]
     if options.allow_odd:
         return [_relabelled(question, str)]
-    raise Refusal(f"{where}: {checks.several_choices(question)}", checks.choices_apart(question))
+    if not (remedies := checks.choices_apart(question)):
+        told = f"{where}: {question.name!r} holds several of {len(options_of(question)):,} words"
+        raise InputError(f"{told} per answer: marked, not chosen; there is nothing to vote on")
+    raise Refusal(f"{where}: {checks.several_choices(question)}", remedies)
+
+
+def _as_choice(question: Question) -> Question:
+    """Return several choices as sets where hardly an answer holds more than one."""
+    if question.kind != CHOICES:
+        return question
+    n_several = pc.sum(pc.greater(pc.list_value_length(question.label), 1)).as_py() or 0
+    if n_several > FEW_SETS * _n_said(question):
+        return question
+    sets = _as_sets(question)
+    return sets if len(sets.label.dictionary) <= checks.MANY_WORDS else question
+
+
+def _as_sets(question: Question) -> Question:
+    return _relabelled(question, lambda chosen: "|".join(sorted(chosen)) or NOTHING)
 
 
 def _relabelled(question: Question, label: Callable[[list[str]], str]) -> Question:
