@@ -160,9 +160,8 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     named = [one for one in named if not _marks_worker(one)] or list(questions)
     found = [o for o in named if (checks.choices_apart(o) if o.kind == CHOICES else _has_few(o))]
     choices = [one for one in found if one.kind != NUMBER]
-    if len(choices) == 1 and all(
-        one is choices[0] or len(one.label.dictionary) > 2 for one in found
-    ):
+    scores = [one for one in found if one.kind == NUMBER and len(one.label.dictionary) > 2]
+    if len(choices) == 1 and len(scores) == len(found) - 1 and not _are_unlike(found):
         return choices  # a number beside the only choice is a score
     if not found and all(one.kind == NUMBER for one in named):
         raise InputError(

@@ -27,6 +27,7 @@ annotatorid performerid raterid labelerid labellerid coderid judgeid contributor
 annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
 annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
 userid user username createdby participant participantid respondent respondentid prolificpid
+anonid anonymousid anonworkerid
 annotatorname workername annotatoremail workeremail ratername codername labelername judgename ann
 sessionid
 email emailaddress

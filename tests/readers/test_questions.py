@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,54 @@ def test_several_choices(tmp_path: Path, text: str) -> None:
     assert triplets(split[0])["a", "2"] == "yes"
     assert triplets(split[1])["a", "2"] == "no"
     assert len(read(tmp_path, text, multi="split", question="label.x").answers) == 4
+
+
+def _batch(
+    questions: Mapping[str, Callable[[int, int], object]], n_items: int = 8, who: str = "WorkerId"
+) -> str:
+    """Return a batch of Mechanical Turk: three assignments of each HIT, a column per question."""
+    rows = [["HITId", "AssignmentId", who, *(f"Answer.{name}" for name in questions)]]
+    for n in range(3 * n_items):
+        said = (own(n // 3, n % 3) for own in questions.values())
+        rows.append([f"h{n // 3}", f"s{n}", f"w{n % 3}", *map(str, said)])
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def test_the_question_that_all_answered_in_few_words_is_proposed(tmp_path: Path) -> None:
+    text = _batch(
+        {
+            "example1": lambda item, who: "ab"[who % 2],
+            "word": lambda item, who: item if who else "",
+            "sentence": lambda item, who: f"it is number {item % 3} of all",
+            "seldom": lambda item, who: "xy"[item % 2] if item == who else "",
+            "mood": lambda item, who: "pos" if (item + who) % 5 else "neg",
+        }
+    )
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, text)
+    assert "example1" not in str(refused.value)
+    assert str(refused.value).endswith("--question mood")
+
+
+def test_one_item_for_all_is_a_survey_unless_a_question_is_named(tmp_path: Path) -> None:
+    asked = {
+        "quiz_attempts": lambda item, who: who,
+        "mood": lambda item, who: "ab"[who % 2],
+    }
+    text = _batch(asked, n_items=1)
+    with pytest.raises(InputError, match="one item for all, and 2 questions: a survey"):
+        read(tmp_path, text)
+    assert len(read(tmp_path, text, question="mood").answers) == 3
+
+
+def test_a_batch_without_workers_is_answers_of_nobody(tmp_path: Path) -> None:
+    mood = {"mood": lambda item, who: "pos" if (item + who) % 5 else "neg"}
+    with pytest.raises(InputError, match=r"nobody knows who answered\n.*--worker-col none"):
+        read(tmp_path, _batch(mood, who="Title"))
+    assert len(read(tmp_path, _batch(mood, who="anon_id")).answers) == 24
+
+
+def test_hardly_ever_two_choices_are_one(tmp_path: Path) -> None:
+    rows = [f"w{n % 5},i{n // 5},{'x' if n % 3 else 'y'}\n" for n in range(40)]
+    text = "worker,item,label\n" + "".join(rows) + "w9,i0,x|y\n"
+    assert triplets(read(tmp_path, text))["w9", "i0"] == "x|y"

@@ -65,7 +65,7 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
     status = ("AssignmentStatus", "rejected") if is_told else ("RejectionTime",)
     reading = from_columns(
         with_columns(document, derived),
-        worker=column_among(document, options, "worker", "WorkerId"),
+        worker=column_among(document, options, "worker", "WorkerId", item="HITId"),
         item="HITId",
         questions={name.removesuffix(".*"): column for name, column in asked.items()},
         options=options,
@@ -163,7 +163,7 @@ def toloka(document: Document, options: ReadOptions) -> Reading:
 def appen(document: Document, options: ReadOptions) -> Reading:
     """Read a full report; contributors who failed the test questions are _tainted."""
     names, known = document.names, set(document.names)
-    worker = column_among(document, options, "worker", "_worker_id")
+    worker = column_among(document, options, "worker", "_worker_id", item="_unit_id")
     gold = {name: f"{name}{_GOLD}" for name in names if f"{name}{_GOLD}" in known}
     questions = list(gold)
     if not questions and options.label_col is None:  # they differ within a unit

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import listing
+from misc_cli.readers.columns import Refusal, listing
 from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import Question, Reading, RowsOut
 from misc_cli.readers.values import (
     BOXES,
@@ -32,7 +32,7 @@ from misc_cli.readers.values import (
 )
 from misc_cli.readers.vocabulary import ROLES, find_roles, is_remark
 
-_NOTHING = ("", "null", "nan", "none", "{}")
+_NOTHING = ("", "na", "null", "nan", "none", "{}")
 MOST_COLUMNS = 500
 PLAIN = ""  # the kind of a plain field: its values tell
 _REGIONS = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
@@ -271,16 +271,24 @@ def with_columns(document: Document, derived: Mapping[str, Any]) -> Document:
 
 
 def column_among(
-    document: Document, options: ReadOptions, role: str, *names: str
+    document: Document, options: ReadOptions, role: str, *names: str, item: str = ""
 ) -> tuple[str, ...]:
-    """Return the first of these columns that there is; none if the user names the role's."""
-    found = tuple(name for name in names if name in document.names)[:1]
-    if not found and options.columns[role] is None:
-        raise InputError(
-            f"{document.name}: no column {names[0]}, so an aggregated report perhaps; download all "
-            f"answers with their {role}s, or name the column with --{role}-col"
-        )
-    return found
+    """Return the first of these columns that there is; none if the user names the role's.
+
+    item  the column whose values come again where rows are answers, be they nobody's
+    """
+    known = [document.names[at] for at in find_roles(document.names)[role]] if item else []
+    found = tuple(name for name in (*names, *known) if name in document.names)[:1]
+    if found or options.columns[role] is not None:
+        return found
+    told = f"{document.name}: no column {names[0]}, "
+    if item and len((column := document.columns([item])[0]).dictionary) < len(column):
+        remedies = [{"worker_col": NOBODY}]
+        raise Refusal(f"{told}so nobody knows who answered; --worker-col none says so", remedies)
+    raise InputError(
+        f"{told}so an aggregated report perhaps; download all answers with their {role}s, or name "
+        f"the column with --{role}-col"
+    )
 
 
 def where_said(document: Document, rules: Mapping[str, Sequence[str]]) -> RowsOut:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from misc_cli.errors import InputError
+from misc_cli.readers.columns import Refusal, listing
 from misc_cli.readers.document import Document, encoded, is_one_of
 from misc_cli.readers.layouts.wide import (
     LABEL,
@@ -23,8 +24,9 @@ from misc_cli.readers.layouts.wide import (
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import platform
 from misc_cli.readers.reading import Reading
-from misc_cli.readers.values import have_classes
+from misc_cli.readers.values import have_classes, is_number
 from misc_cli.readers.vocabulary import (
+    ABOUT,
     SYNONYMS,
     find_roles,
     is_remark,
@@ -33,29 +35,47 @@ from misc_cli.readers.vocabulary import (
     words_of,
 )
 
+MOST = 0.8  # of the questions have one scale: the others are left out, with a word
+_NUMBERS = re.compile(r"(?<=Q)\d+|(?<=_)\d+$")  # in Qualtrics' names of questions
+
 
 def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
-    """Return the columns that are answered in the same few words, group by group."""
+    """Return the questions of a form, those that are answered in the same few words together.
+
+    Numbers mean the same only in columns that are called alike: Q3.2_1, Q3.2_2, Q4.2_1.
+    """
     found: list[tuple[set[str], list[str]]] = []
     for name in names:
         cells = document.sampled(name)
         if not cells or is_remark(name) or not have_classes(cells):
             continue
-        values = set(cells)
+        called = _NUMBERS.sub("#", name)
+        values = {f"{cell} {called}" if is_number(cell) else cell for cell in cells}
         joined = [group for group in found if group[0] & values]
         found = [group for group in found if group not in joined]
         words = values.union(*(group[0] for group in joined))
         found.append((words, [*(one for group in joined for one in group[1]), name]))
-    return [columns for _, columns in found if len(columns) > 1]
+    return [columns for _, columns in found]
 
 
 def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Reading:
     """Return each filled cell of each group of the columns that are `asked` as an answer."""
-    found = _groups(document, asked)
+    groups = _groups(document, asked)
+    found = [group for group in groups if len(group) > 1]
     if not found:
         raise InputError(
             f"{document.name}: a survey whose questions are each answered in words of their own, "
             "so none of them judges several items; name them, --layout form --item-col"
+        )
+    most = max(found, key=len)
+    rest = [name for group in groups for name in group if group is not most]
+    rest = [name for name in rest if not words_of(name) & (ABOUT | _PERSONAL)]
+    if len(most) >= MOST * (len(most) + len(rest)):
+        found = [most]
+    elif len(found) == 1:
+        raise Refusal(
+            f"{document.name}: a survey: {listing(most, 4)} are answered in the same words, and "
+            f"{listing(rest, 4)} in others; name those of one question, --layout form --item-col"
         )
     columns = {group[0]: {name: name for name in group} for group in found}
     several = Several("form", columns if len(found) > 1 else {LABEL: columns[found[0][0]]})
@@ -65,7 +85,10 @@ def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Rea
         aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
     named = worker_column(document, options, several.taken)
     reading = cells_as_answers(document, several, named, out)
-    return replace(reading, aside=aside, view=document, layout=None)
+    notes = list(reading.notes)
+    if rest and len(found) == 1:
+        notes.append(f"{document.name}: {listing(rest, 4)} have other answers and are left out")
+    return replace(reading, aside=aside, notes=notes, view=document, layout=None)
 
 
 _PREVIEWS = ("survey preview", "survey test", "spam", "1", "2", "8", "9", "12")
@@ -77,11 +100,11 @@ captcha robot
 _QUALTRICS_COLUMNS = names_in("""
 startdate enddate status ipaddress progress duration(inseconds) finished recordeddate responseid
 recipientlastname recipientfirstname recipientemail externalreference locationlatitude
-locationlongitude distributionchannel userlanguage qrecaptchascore qrelevantidduplicate
-qballotboxstuffing
+locationlongitude distributionchannel userlanguage
 """)
+# How long a page was shown, words beside a choice, the order of options, Qualtrics' own marks.
 _BESIDE = re.compile(
-    r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)(_\d+)?"
+    r"(?i)Q_.*|.*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)(_\d+)?"
 )
 
 
@@ -93,8 +116,12 @@ def _n_titles(document: Document) -> int:
 
 
 def _has_import_ids(document: Document) -> str | None:
-    has_ids = document.records is None and _n_titles(document)
-    return "a row of ImportIds below the names" if has_ids else None
+    if document.records is not None:
+        return None
+    n_known = len(_QUALTRICS_COLUMNS & set(map(normalise, document.names)))
+    if _n_titles(document):
+        return "a row of ImportIds below the names"
+    return f"{n_known} columns that every response has" if n_known > 4 else None
 
 
 @platform("qualtrics", "Qualtrics, CSV of responses", _has_import_ids)
@@ -135,7 +162,7 @@ def _has_times_and_groups(document: Document) -> str | None:
         return None
     if not any(map(_QUIZ.fullmatch, names)) and form_columns(document):
         return None
-    if not _groups(document, _form_questions(document)):
+    if not any(len(group) > 1 for group in _groups(document, _form_questions(document))):
         return None
     return f"{names[0]!r} first, then questions answered in the same words"
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from misc_cli.errors import InputError
+from misc_cli.errors import InputError, MiscWarning
+from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from tests.readers.platforms.look import SAMPLES, look, written
@@ -214,3 +215,21 @@ def test_a_batch_as_mechanical_turk_writes_it(tmp_path: Path) -> None:
     whole = look(written(tmp_path, "\n".join([lines[0], *plain]), "whole.csv"))
     batch = [lines[0], *(line.removesuffix(",,") for line in plain)]
     assert look(written(tmp_path, "\n".join(batch), "batch.csv")) == whole
+
+
+def test_a_survey_mixes_no_scales_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    head = "StartDate,EndDate,Status,Progress,Finished,RecordedDate,ResponseId,Q_Straightlining"
+    own = [f"2024-05-0{n},2024-05-0{n},0,100,1,2024-05-0{n},R_{n},{n}" for n in range(1, 9)]
+    path = tmp_path / "survey.csv"
+
+    def read(names: str, rows: list[str]) -> AnswerTable:
+        lines = [f"{head},{names}", *(f"{a},{b}" for a, b in zip(own, rows, strict=True))]
+        path.write_text("\n".join(lines) + "\n")
+        return read_answer_columns([str(path)])
+
+    rated = [f"{1 + n // 7},{2 + n // 6},{2 - n // 7},{1 + n // 6},{n}" for n in range(8)]
+    with pytest.warns(MiscWarning, match="Q9 have other answers and are left out"):
+        found = read("Q1_1,Q1_2,Q1_3,Q1_4,Q9", rated)
+    assert sorted(found.answers.item.unique().to_pylist()) == ["Q1_1", "Q1_2", "Q1_3", "Q1_4"]
+    with pytest.raises(InputError, match="Q9, Q10, Q11 in others"):
+        read("Q1_1,Q1_2,Q9,Q10,Q11", [f"{1 + n % 2},{1 + n % 3},a,b,c" for n in range(8)])
