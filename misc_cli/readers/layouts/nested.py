@@ -465,8 +465,7 @@ def _anonymous(records: Sequence[Record], field: str) -> Found:
 
 def paths_within(records: list[Record]) -> list[str]:
     """Return the paths to fields of objects in lists: a format of the user's own."""
-    found = [(path, names) for path, names in _paths(unwrapped(records))]
-    return [".".join([*path, name]) for path, names in found for name in names]
+    return [".".join([*p, name]) for p, names in _paths(unwrapped(records)) for name in names]
 
 
 def is_objects(value: Any) -> bool:
