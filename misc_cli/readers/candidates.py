@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations, islice, permutations
 from shlex import quote
 from typing import Any
 
@@ -24,6 +24,7 @@ from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
+from misc_cli.readers.keys import GOLD, INPUT, LEAST_EACH, find_keys, is_key, is_person
 from misc_cli.readers.layouts import exploded_cells
 from misc_cli.readers.layouts.nested import (
     INNER,
@@ -35,12 +36,12 @@ from misc_cli.readers.layouts.nested import (
 from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
-from misc_cli.readers.profile import KNOWN, PARTS, Profile
+from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import ABOUT, WORKER_NAME, names_in, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -48,9 +49,11 @@ FEW_ROWS = 5
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
 FEW_CLASSES = 20
 MOST_LISTS = 3  # whose objects are looked at
+MOST_POSITIONS = 8  # columns without names
 LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
 MOST_KAPPA = 0.95  # beyond it a label is as good as a property of the item
 LEAST_ITEMS = 10  # columns of a form that no name tells
+TOLD = 2.0  # the score of what structure and names tell alike, and nothing else
 EACH = "each_question"
 NO_OTHER = "no other reading was found in which answers to an item agree"
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
@@ -62,10 +65,6 @@ _PROPERTY = re.compile(
 )
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
-_OF_WORKERS = names_in("model llm version group time count trust gender age")
-_SPANS = names_in("span start end offset quote")
-_GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
-_INPUT = re.compile(r"(?i)input[.:]")
 
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
 Scored = tuple[float, Given]
@@ -134,10 +133,10 @@ def candidates(
         return found
     guesses = sorted(_guesses(source, options), key=lambda pair: -pair[0])
     n_tried = 0
-    for _, given in guesses[:MOST_TRIED]:
+    for score, given in guesses[:MOST_TRIED]:
         if found and time.process_time() - started > MOST_SECONDS:
             break
-        found += filter(None, [_tried(source, options, given, is_guess=True)])
+        found += filter(None, [_tried(source, options, given, is_guess=True, score=score)])
         n_tried += 1
     is_only = not remedies and n_tried == len(guesses) and len(found) == 1
     return [replace(one, is_strong=one.is_strong and is_only) for one in found]
@@ -149,6 +148,7 @@ def _tried(
     given: Mapping[str, Any],
     *,
     is_guess: bool,
+    score: float = 0.0,
     depth: int = 2,
 ) -> Candidate | None:
     """Read a file in another way; a refusal that itself names a remedy is followed once more."""
@@ -176,6 +176,7 @@ def _tried(
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
         return None
     is_few = n_items < 3 and "question" not in given
+    is_few = is_few or (is_guess and len(answers) < LEAST_EACH * n_items)
     if is_few or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions
@@ -188,12 +189,15 @@ def _tried(
     if given.get("layout") == "wide":  # columns were compared
         is_weak = agree <= chance or (agree == 1 and given["item_col"] == ROW)
     is_told = "no_answer" in given or given.get("layout") in ("matrix", "form")
-    is_told = is_told or n_pairs <= FEW_PAIRS
+    is_key = given.get("layout") is None and score > TOLD  # nothing else may be meant
+    is_told = is_told or is_key or n_pairs <= FEW_PAIRS
     if is_weak and not is_told:
         return None
     # chance alone gives three standard errors in one of 700 files
     is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
-    return Candidate(given, table, not is_weak and is_clear and _has_support(given, agree, chance))
+    is_strong = not is_weak and is_clear and _has_support(given, agree, chance)
+    is_strong = (is_strong and "layout" in given) or (is_key and agree > chance)
+    return Candidate(given, table, is_strong)
 
 
 def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
@@ -301,8 +305,15 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
         return
     hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
     sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
-    for score, given in _rows(profile, sure or profile.names, profile.names, most=1):
-        yield score, {**given, "header": False}
+    for worker, item, label in permutations(profile.names[:MOST_POSITIONS], 3):
+        if worker in (sure or cells) and is_key(profile, worker, (item,)):
+            kept = profile.filled(label)
+            codes = profile.codes(item)[kept], profile.codes(label)[kept]
+            agree, chance, n_pairs = agreement(*codes)
+            is_few = profile.has_classes(label) and len(profile.values(label)) <= FEW_CLASSES
+            if is_few and n_pairs and agree - chance > LEAST_KAPPA * (1 - chance):
+                layout = Layout("long", (worker,), (item,), (label,))
+                yield agree, {**layout.options(profile.document), "header": False}
 
 
 def _counted(document: Document) -> Iterator[Scored]:
@@ -343,7 +354,7 @@ def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iter
 
 def _vocabularies(profile: Profile) -> dict[str, set[str]]:
     """Return the columns that choose from a few values, with these."""
-    names = [n for n in profile.names if n.strip() and not (is_standing(n) or _INPUT.match(n))]
+    names = [n for n in profile.names if n.strip() and not (is_standing(n) or INPUT.match(n))]
     names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$|^.$", n.strip())]
     names = [n for n in names if 1 <= len(profile.values(n)) <= 12 and profile.has_classes(n)]
     return {n: {value.casefold() for value in profile.values(n)} for n in names}
@@ -363,12 +374,12 @@ def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
     for stem, own in sorted(families.items(), key=lambda pair: -len(pair[1])):
         if len(own) > 1 and len(_overlapping({n: values[n] for n in own})) == len(own):
             yield stem, own
-    while words and not any(map(_is_worker_name, profile.names)):  # beside them: questions
+    while words and not any(map(is_person, profile.names)):  # beside them: questions
         most = values[max(words, key=lambda name: len(values[name]))]
         own = [n for n in words if 2 * len(values[n] & most) >= len(values[n] | most)]
         words = [n for n in words if n not in own]
         people = [n for n in own if not _is_property(n)]
-        if len(people) > 1 and all(_GOLD.fullmatch(n) for n in own if n not in people):
+        if len(people) > 1 and all(GOLD.fullmatch(n) for n in own if n not in people):
             yield "", people
 
 
@@ -471,7 +482,7 @@ def _agreement_of_columns(profile: Profile, names: Sequence[str]) -> tuple[float
 def _blocks(profile: Profile) -> Iterator[list[str]]:
     """Yield many columns of one small vocabulary that are items, a row being whoever answered."""
     said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
-    if said and any(map(_is_worker_name, profile.names)):
+    if said and any(map(is_person, profile.names)):
         yield said
         return
     values = _vocabularies(profile)
@@ -489,7 +500,7 @@ def _blocks(profile: Profile) -> Iterator[list[str]]:
 
 def _forms(profile: Profile) -> Iterator[Scored]:
     """Propose columns as items."""
-    people = [n for n in profile.names if _is_worker_name(n)]
+    people = [n for n in profile.names if is_person(n)]
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count
@@ -503,7 +514,7 @@ def _is_property(name: str) -> bool:
     words = words_of(name)
     return not name.strip().isalpha() or bool(
         any(_PROPERTY.fullmatch(word) for word in words)
-        or _GOLD.fullmatch(name)
+        or GOLD.fullmatch(name)
         or normalise(name) in KNOWN["item"] | KNOWN["label"]
         or len(words) > 1
     )
@@ -518,78 +529,10 @@ def _overlapping(values: Mapping[str, set[str]]) -> list[str]:
     return names
 
 
-def _is_worker_name(name: str) -> bool:
-    is_known = normalise(name) in KNOWN["worker"] or bool(words_of(name) & _PEOPLE)
-    is_known = is_known or normalise(name).startswith(("annotator", "worker", "rater"))
-    return is_known and not words_of(name) & _OF_WORKERS
-
-
 def _long(profile: Profile) -> Iterator[Scored]:
-    """Propose columns of worker, item and label where a name tells the worker, or there is none."""
-    workers = [n for n in profile.names if _is_worker_name(n)]
-    found = list(_rows(profile, workers, profile.item_parts, most=3))
-    if not found:
-        names = [n for n in profile.names if not words_of(n) & (ABOUT - NAMING | _SPANS)]
-        found = list(_rows(profile, workers, names, most=2))
-    yield from found if workers else _nobodys(profile)
-
-
-def _labels(profile: Profile) -> list[str]:
-    """Return the columns that may hold answers, by few values and by name."""
-    most = max(2, min(30, profile.n_rows / 3))
-    found = [n for n in profile.names if 2 <= len(profile.values(n)) <= most]
-    found = [n for n in found if not (words_of(n) & (ABOUT | PARTS) or is_standing(n))]
-    found = [n for n in found if not (_GOLD.match(n) or _INPUT.match(n) or _is_worker_name(n))]
-    marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
-    stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
-    found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]
-    return [name for name in found if profile.has_classes(name)]
-
-
-def _rows(
-    profile: Profile, workers: Sequence[str], names: Sequence[str], most: int
-) -> Iterator[Scored]:
-    """Yield worker, item and label: the fewest columns that make a worker's answers unique."""
-    labels = _labels(profile)
-    for worker in workers:
-        if not 2 <= profile.n_distinct(worker) <= profile.n_rows / 2:
-            continue
-        found: list[tuple[float, Layout]] = []
-        for item in profile.item_keys(worker, names, most):
-            if found and len(item) > len(found[0][1].item):
-                break
-            for label in (n for n in labels if n not in (worker, *item)):
-                score = _score(profile, item, label)
-                if score is not None:
-                    found.append((score, Layout("long", (worker,), item, (label,))))
-        for score, layout in found:
-            yield score, layout.options(profile.document)
-
-
-def _nobodys(profile: Profile) -> Iterator[Scored]:
-    """Yield item and label where no column names a worker: a task's input, or all but the label."""
-    known = [n for n in profile.names if normalise(n) in KNOWN["label"] and profile.has_classes(n)]
-    rest = tuple(n for n in profile.names if n not in known)
-    pairs = [(rest, label) for label in known if len(known) == 1 and 1 < len(rest) < 5]
-    inputs = [n for n in profile.names if _INPUT.match(n)]
-    inputs = [n for n in inputs if profile.n_distinct(n) <= profile.n_rows / 1.5]
-    most = max(map(profile.n_distinct, inputs), default=0)
-    inputs = [n for n in inputs if profile.n_distinct(n) >= 0.9 * most][:1]  # the finest
-    said = [n for n in _labels(profile) if n.lower().startswith("answer.")]
-    for item, label in [*pairs, *(((name,), label) for name in inputs for label in said)]:
-        n_items = profile.n_distinct(*item)
-        score = _score(profile, item, label)
-        if score is not None and 3 <= n_items <= profile.n_rows / 1.5:
-            yield score - 1, Layout("long", (), item, (label,)).options(profile.document)
-
-
-def _score(profile: Profile, item: Sequence[str], label: str) -> float | None:
-    """Return by how much answers agree above chance, and more for a plain name; None if not."""
-    kept = profile.filled(label)
-    agree, chance, n_pairs = agreement(profile.codes(*item)[kept], profile.codes(label)[kept])
-    is_named = normalise(label) in KNOWN["label"]
-    if n_pairs and n_pairs <= FEW_PAIRS and is_named:
-        return 1 - 0.2 * len(item)
-    if not n_pairs or agree == 1 or agree - chance <= LEAST_KAPPA * (1 - chance):
-        return None
-    return (agree - chance) / (1 - chance) + is_named - 0.2 * len(item)
+    """Propose columns of worker, item and label that make a key; the only one that is told."""
+    for key in find_keys(profile):
+        for at, label in enumerate(key.labels[:MOST_TRIED]):
+            layout = Layout("long", key.worker, key.item, (label,))
+            told = (TOLD if len(key.labels) == 1 else 1.0) if key.is_told else 0.0
+            yield told + 0.5 - 0.1 * at, layout.options(profile.document)

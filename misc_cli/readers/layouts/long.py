@@ -22,6 +22,7 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
+from misc_cli.readers.keys import NOT_ITEMS
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
@@ -41,12 +42,6 @@ from misc_cli.readers.vocabulary import (
 ROLES = ("worker", "item")
 CHANCE = 8  # items whose workers all agree; fewer prove nothing
 _TEXTS = names_in("text sentence tweet comment url file filename imageurl")
-# Ids of the answer, the worker or the tool, not of what is judged.
-_NOT_ITEMS = names_in("""
-annotation assignment answer response label class category session batch job project worker user
-annotator rater team group country campaign account device record row submission judgment vote
-rating classification parent link author
-""")
 
 Found = dict[str, list[str]]  # role → its columns
 
@@ -173,7 +168,7 @@ def _items(profile: Profile, found: Found) -> list[str]:
     worker = found["worker"][0] if len(found["worker"]) == 1 else None
     if not items:
         named = [n for n in profile.names if words_of(n) & {"id", "ids"} and n not in taken]
-        named = [n for n in named if not words_of(n) & _NOT_ITEMS]
+        named = [n for n in named if not words_of(n) & NOT_ITEMS]
         if not ids and worker in profile.names and len(named) == 1:
             ids = [n for n in named if profile.crosses(str(worker), n)]
         return ids

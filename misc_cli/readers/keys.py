@@ -1,0 +1,226 @@
+"""Keys of a table with a row per answer: columns of worker, item and label by structure.
+
+A worker answers an item once, and an item is answered by several workers: two columns (or a worker
+and a few ids) that name each row once are worker and item. A person's word tells which is which.
+What follows from one of them is about it, what names each row once is the answer's own id, and
+what is left, with few classes, are the labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from misc_cli.readers.profile import KNOWN, PARTS, Profile
+from misc_cli.readers.row_filters import is_standing
+from misc_cli.readers.values import CHOICE, DATES, is_number
+from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
+
+LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
+LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
+FULL = 0.8  # of all pairs of worker and item: each was asked of each
+MOST_PARTS = 8  # ids that may name an item together
+LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
+_PERSON = re.compile(
+    rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
+    r"|listeners?|observers?|jurors?|players?|scorers?|anon|work|pid",
+    re.IGNORECASE,
+)
+_CALLED = names_in("id ids name number no num code index indices unique uid amt mturk crowd")
+# Ids of the answer, the worker or the tool, not of what is judged.
+NOT_ITEMS = names_in("""
+annotation assignment answer response label class category session batch job project worker user
+annotator rater team group country campaign account device record row submission judgment vote
+rating classification parent link author
+""")
+# what is judged, or who is not one of many
+_NO_PERSON = names_in("subject subjects expert experts crowd member members model llm")
+GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
+INPUT = re.compile(r"(?i)input[.:]")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Columns that name each answer once, and what may be its label, the likeliest first.
+
+    is_told  whether names say so, too: who answers is called a person, the item is an id
+    """
+
+    worker: tuple[str, ...]
+    item: tuple[str, ...]
+    labels: tuple[str, ...]
+    is_told: bool
+
+
+def is_person(name: str) -> bool:
+    """Return whether a column is called as those who answer are."""
+    words = words_of(name) - _CALLED
+    is_word = bool(words - _NO_PERSON) and all(map(_PERSON.fullmatch, words))
+    return is_word or (normalise(name) in KNOWN["worker"] and not words & _NO_PERSON)
+
+
+def find_keys(profile: Profile) -> Iterator[Key]:
+    """Yield keys: with a person, else with a plain id beside a known item, else of nobody."""
+    people = [n for n in profile.names if is_person(n)]
+    for worker in (n for n in people if _comes_again(profile, n)):
+        item, is_told = _item_of(profile, worker, [n for n in profile.names if n not in people])
+        if item:
+            yield Key((worker,), item, _labels_of(profile, worker, item), is_told)
+            return  # another person is the same one
+    if people:
+        return
+    items = [n for n in profile.names if normalise(n) in KNOWN["item"]]
+    ids = [n for n in profile.names if normalise(n) in ("id", "uid", "subject", "subjectid")]
+    for worker in (n for n in ids if n not in items and _comes_again(profile, n)):
+        for item in (n for n in items if is_key(profile, worker, (n,))):
+            labels = _labels_of(profile, worker, (item,))
+            yield Key((worker,), (item,), labels, _is_full(profile, worker, item))
+            return
+    yield from _nobodys(profile)
+
+
+def _nobodys(profile: Profile) -> Iterator[Key]:
+    """Yield what comes again where nobody is named: a task's input, or an id and answers alone.
+
+    All else is about the id or the row's number: what names each row is no answer's id here.
+    """
+    labels = [n for n in profile.names if _is_label(profile, n)]
+    known = [n for n in labels if normalise(n) in KNOWN["label"]][:1]
+    rest = [n for n in profile.names if INPUT.match(n)]
+    rest = [n for n in rest if profile.n_distinct(n) <= profile.n_rows / LEAST_EACH]
+    if rest:
+        labels = [n for n in labels if n.lower().startswith("answer.")]
+        most = max(map(profile.n_distinct, rest))
+        rest = [n for n in rest if profile.n_distinct(n) >= 0.9 * most][:1]  # the finest
+    elif any(profile.is_unique(n) and not _counts_rows(profile, n) for n in profile.names):
+        return
+    else:
+        labels = known or labels
+        rest = [n for n in profile.names if n not in labels and _may_name(profile, n)]
+        rest = [n for n in rest if not (profile.is_unique(n) or GOLD.match(n))]
+    for own in (*combinations(rest, 1), *combinations(rest, 2)) if len(rest) < 5 else ():
+        n_items, n_all = profile.n_distinct(*own), profile.n_distinct(*rest)
+        is_named = known or all(INPUT.match(n) or normalise(n).endswith("id") for n in own)
+        if is_named and 3 <= n_items == n_all <= profile.n_rows / LEAST_EACH:
+            found = [n for n in labels if not _follows(profile, own, n)]
+            apart = [n for n in found if profile.n_distinct(*own, n) > LEAST_ONCE * profile.n_rows]
+            if not apart or known:  # a condition, not an answer
+                yield Key((), own, tuple(found), False)
+            return
+
+
+def _counts_rows(profile: Profile, name: str) -> bool:
+    values = profile.values(name)
+    numbers = sorted(int(v) for v in values if v.isdigit())
+    return len(numbers) == len(values) and numbers[-1] - numbers[0] < len(numbers)
+
+
+def is_key(profile: Profile, worker: str, item: Sequence[str]) -> bool:
+    """Return whether a worker answers an item once, and both come again."""
+    kept = profile.filled(worker, *item)
+    n_rows, n_items = int(kept.sum()), len(np.unique(profile.codes(*item)[kept]))
+    n_pairs = len(np.unique(profile.codes(worker, *item)[kept]))
+    is_once = n_rows >= 0.9 * profile.n_rows and n_pairs >= LEAST_ONCE * n_rows
+    come_again = 2 <= profile.n_distinct(worker) <= n_rows / 2
+    return is_once and come_again and 2 <= n_items <= n_rows / LEAST_EACH
+
+
+def _comes_again(profile: Profile, name: str) -> bool:
+    return 2 <= profile.n_distinct(name) <= profile.filled(name).sum() / 2
+
+
+def _is_full(profile: Profile, worker: str, *item: str) -> bool:
+    n_workers, n_items = profile.n_distinct(worker), profile.n_distinct(*item)
+    return profile.n_distinct(worker, *item) >= FULL * n_workers * n_items
+
+
+def _follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
+    """Return whether a column is the same in all rows of an owner, seen often enough."""
+    kept = profile.filled(*owner, name)
+    n_owners = len(np.unique(profile.codes(*owner)[kept]))
+    n_pairs = len(np.unique(profile.codes(*owner, name)[kept]))
+    return kept.sum() - n_owners >= LEAST_AGAIN and n_pairs == n_owners
+
+
+def _item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Return the columns that a worker answers once, and whether their names tell so, too.
+
+    An id and all ids that do not follow from it, else what was asked of all, else the only one.
+    """
+    free = [n for n in names if _may_name(profile, n) and not profile.is_unique(n)]
+    free = [n for n in free if not _follows(profile, (worker,), n)]
+    n_workers = profile.n_distinct(worker)
+    # what is shown to some of them only is part of what they judge, perhaps
+    apart = [n for n in names if words_of(n) & {"id", "ids"} and not words_of(n) & NOT_ITEMS]
+    apart = [n for n in apart if n not in free and 1 < profile.n_distinct(n) < n_workers / 2]
+    ids = sorted((n for n in free if _is_id(n)), key=profile.n_distinct, reverse=True)
+    own: tuple[str, ...] = ()
+    for name in ids:
+        n_before = profile.n_distinct(*own) if own else 0
+        n_least = LEAST_EACH if own and is_key(profile, worker, own) else 1
+        if n_least * n_before < profile.n_distinct(*own, name) <= profile.n_rows / LEAST_EACH:
+            own = (*own, name)
+    if own and is_key(profile, worker, own):
+        return tuple(n for n in names if n in own), not apart
+    keys = [n for n in free if is_key(profile, worker, (n,))]
+    full = [n for n in keys if _is_full(profile, worker, n)]
+    if full or len(keys) == 1:
+        return (max(full or keys, key=profile.n_distinct),), True
+    for pair in combinations(free[:MOST_PARTS], 2):
+        if is_key(profile, worker, pair) and _is_full(profile, worker, *pair):
+            return pair, False
+    return (), False
+
+
+def _is_id(name: str) -> bool:
+    plain = normalise(name)
+    return plain in KNOWN["item"] or plain.endswith("id") or bool(words_of(name) & PARTS)
+
+
+def _may_name(profile: Profile, name: str) -> bool:
+    """Return whether a column may name things: no times, no measured numbers."""
+    values = profile.values(name)
+    is_about = bool(words_of(name) & (ABOUT - NAMING)) or is_standing(name)
+    is_measured = all(map(is_number, values)) and any("." in v.removesuffix(".0") for v in values)
+    is_measured = is_measured or profile.kind(name).name == DATES
+    return len(values) > 1 and not (is_about or is_measured)
+
+
+def _is_label(profile: Profile, name: str) -> bool:
+    """Return whether a column may hold answers, by few values and by name."""
+    n_values, is_known = len(profile.values(name)), normalise(name) in KNOWN["label"]
+    is_few = 2 <= n_values <= max(2, min(30, profile.n_rows / 3))
+    is_few = is_few or (is_known and 10 * n_values <= profile.n_rows)
+    is_few = is_few or n_values <= min(11, profile.n_rows / LEAST_EACH)
+    is_about = bool(words_of(name) & (ABOUT | PARTS)) or is_standing(name) or is_person(name)
+    is_about = is_about or bool(GOLD.match(name) or INPUT.match(name))
+    return n_values > 1 and is_few and not is_about and profile.has_classes(name)
+
+
+def _labels_of(profile: Profile, worker: str, item: Sequence[str]) -> tuple[str, ...]:
+    """Return what is left: few classes, and nothing that follows from what workers did not say."""
+    free = [n for n in profile.names if n != worker and n not in item and _is_label(profile, n)]
+    free = [n for n in free if not any(_follows(profile, own, n) for own in ((worker,), item))]
+    often = [n for n in free if profile.n_distinct(worker, n) < LEAST_ONCE * profile.n_rows]
+    free = [n for n in free if n in often or profile.n_distinct(n) <= 11]  # the nth of a worker's
+    others = [n for n in profile.names if n != worker and _comes_again(profile, n)]
+    derived = []
+    for name in free:
+        finer = [n for n in others if profile.n_distinct(n) > profile.n_distinct(name)]
+        derived += [name] if any(_follows(profile, (n,), name) for n in finer) else []
+    found = [n for n in free if n not in derived]
+    marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
+    stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
+    found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]
+
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        is_filled = profile.filled(name).sum() >= 0.9 * profile.n_rows
+        is_choice = profile.kind(name).name == CHOICE
+        return normalise(name) not in KNOWN["label"], not is_filled, not is_choice
+
+    return tuple(sorted(found, key=rank))
