@@ -41,7 +41,7 @@ from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import ABOUT, WORKER_NAME, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -189,14 +189,15 @@ def _tried(
     if given.get("layout") == "wide":  # columns were compared
         is_weak = agree <= chance or (agree == 1 and given["item_col"] == ROW)
     is_told = "no_answer" in given or given.get("layout") in ("matrix", "form")
-    is_key = given.get("layout") is None and score > TOLD  # nothing else may be meant
-    is_told = is_told or is_key or n_pairs <= FEW_PAIRS
+    is_key = {"worker_col", "item_col", "label_col"} <= {*given} and "layout" not in given
+    is_told = is_told or (is_key and score >= 1) or n_pairs <= FEW_PAIRS
     if is_weak and not is_told:
         return None
     # chance alone gives three standard errors in one of 700 files
     is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
     is_strong = not is_weak and is_clear and _has_support(given, agree, chance)
-    is_strong = (is_strong and "layout" in given) or (is_key and agree > chance)
+    if is_key:  # nothing else may be meant
+        is_strong = score > TOLD and agree > chance
     return Candidate(given, table, is_strong)
 
 
@@ -535,4 +536,6 @@ def _long(profile: Profile) -> Iterator[Scored]:
         for at, label in enumerate(key.labels[:MOST_TRIED]):
             layout = Layout("long", key.worker, key.item, (label,))
             told = (TOLD if len(key.labels) == 1 else 1.0) if key.is_told else 0.0
-            yield told + 0.5 - 0.1 * at, layout.options(profile.document)
+            nothing = [v for v in profile.values(label) if v in ("NA", "NaN")]
+            given = {"no_answer": nothing[0]} if nothing else {}
+            yield told + 0.5 - 0.1 * at, {**layout.options(profile.document), **given}

@@ -77,9 +77,9 @@ def find_keys(profile: Profile) -> Iterator[Key]:
     items = [n for n in profile.names if normalise(n) in KNOWN["item"]]
     ids = [n for n in profile.names if normalise(n) in ("id", "uid", "subject", "subjectid")]
     for worker in (n for n in ids if n not in items and _comes_again(profile, n)):
-        for item in (n for n in items if is_key(profile, worker, (n,))):
-            labels = _labels_of(profile, worker, (item,))
-            yield Key((worker,), (item,), labels, _is_full(profile, worker, item))
+        for name in (n for n in items if is_key(profile, worker, (n,))):
+            labels = _labels_of(profile, worker, (name,))
+            yield Key((worker,), (name,), labels, _is_full(profile, worker, name))
             return
     yield from _nobodys(profile)
 
@@ -131,7 +131,7 @@ def is_key(profile: Profile, worker: str, item: Sequence[str]) -> bool:
 
 
 def _comes_again(profile: Profile, name: str) -> bool:
-    return 2 <= profile.n_distinct(name) <= profile.filled(name).sum() / 2
+    return 2 <= profile.n_distinct(name) <= int(profile.filled(name).sum()) / 2
 
 
 def _is_full(profile: Profile, worker: str, *item: str) -> bool:
@@ -144,7 +144,7 @@ def _follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
     kept = profile.filled(*owner, name)
     n_owners = len(np.unique(profile.codes(*owner)[kept]))
     n_pairs = len(np.unique(profile.codes(*owner, name)[kept]))
-    return kept.sum() - n_owners >= LEAST_AGAIN and n_pairs == n_owners
+    return int(kept.sum()) - n_owners >= LEAST_AGAIN and n_pairs == n_owners
 
 
 def _item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
