@@ -35,6 +35,7 @@ MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a 
 MANY_WORDS = 3  # of an answer on average: sentences, not choices
 FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
 SURENESS = {"confidence", "certainty", "sure", "confident"}
+ALONE = "each item has one answer in this file: give the others' answers, too"
 # What a page keeps of its own: tests of the worker and worked examples.
 _OF_PAGE = names_in("quiz attempt attempts numanswered example examples fail captcha")
 NOTHING = "(none)"  # the class of an answer that chose no option at all
@@ -85,8 +86,8 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     most = max(map(_n_said, questions))
     questions = sorted(questions, key=lambda one: _rank(one, most))
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
-    if not any(_n_pairs(one) for one in questions):
-        return Refusal(f"{told}: one answer to each item is nothing to vote on")
+    if not any(map(_n_pairs, questions)):
+        return Refusal(f"{told}; {ALONE}, and pick one with --question")
     voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
     if not voted:
         return Refusal(
@@ -217,10 +218,10 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
         return [_as_sets(question)]
     if options.allow_odd:
         return [_relabelled(question, str)]
-    if not (remedies := checks.choices_apart(question)):
-        told = f"{where}: {question.name!r} holds several of {len(options_of(question)):,} words"
-        raise InputError(f"{told} per answer: marked, not chosen; there is nothing to vote on")
-    raise Refusal(f"{where}: {checks.several_choices(question)}", remedies)
+    told = f"{where}: {checks.several_choices(question)}"
+    if not _n_pairs(question):
+        raise Refusal(f"{told}; {ALONE}")
+    raise Refusal(told, checks.choices_apart(question))
 
 
 def _as_choice(question: Question) -> Question:

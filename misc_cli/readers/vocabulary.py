@@ -40,6 +40,7 @@ subject subjectid
     "item": """
 item
 itemid
+subjectids subjectzooniverseid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
 textid tweetid postid commentid reviewid pairid queryid photoid pictureid imgid mediaid assetid
 task question example object document doc image unit instance sample picture photo

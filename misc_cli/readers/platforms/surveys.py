@@ -49,7 +49,8 @@ def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
         cells = document.sampled(name)
         if not cells or is_remark(name) or not have_classes(cells):
             continue
-        called = _NUMBERS.sub("#", name)
+        first = name.rpartition("_")[0]  # Q615_2 is the second that is called Q615
+        called = _NUMBERS.sub("#", first if first in document.names else name)
         values = {f"{cell} {called}" if is_number(cell) else cell for cell in cells}
         joined = [group for group in found if group[0] & values]
         found = [group for group in found if group not in joined]
