@@ -34,7 +34,6 @@ YES, NO = "yes", "no"
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
 MANY_WORDS = 3  # of an answer on average: sentences, not choices
 FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
-SURENESS = {"confidence", "certainty", "sure", "confident"}
 ALONE = "each item has one answer in this file: give the others' answers, too"
 # What a page keeps of its own: tests of the worker and worked examples.
 _OF_PAGE = names_in("quiz attempt attempts numanswered example examples fail captcha")
@@ -61,18 +60,14 @@ def pick(
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
     if not candidates and not options.allow_odd:
         raise InputError(f"{where}: {checks.no_classes(chosen[0], chosen[0].kind)}")
-    if asked is None and options.label_col is None and len(candidates) > 1:
+    is_picked = asked is not None or options.label_col is not None
+    if not is_picked and len(candidates) > 1:
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
-    if asked is None and options.label_col is None and len(candidates) == 1 and not each:
-        name = candidates[0].name
-        if len(questions) > 1 and len(questions[0].item.unique()) == 1:
-            told = f"{where}: one item for all, and {len(questions)} questions: a survey"
-            raise Refusal(f"{told}; name the question with --question")
-        if words_of(name) & SURENESS:
-            told = f"{where}: the only choice, {name!r}, is how sure an answer is"
-            raise Refusal(f"{told}; name what is to be voted on with --question")
+    if not (is_picked or each) and len(questions) > 1 == len(questions[0].item.unique()):
+        told = f"{where}: one item for all, and {len(questions)} questions: a survey"
+        raise Refusal(f"{told}; name the question with --question")
     found = [one for q in candidates or chosen for one in single(where, q, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
@@ -86,7 +81,7 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     most = max(map(_n_said, questions))
     questions = sorted(questions, key=lambda one: _rank(one, most))
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
-    if not any(map(_n_pairs, questions)):
+    if all(map(_is_alone, questions)):
         return Refusal(f"{told}; {ALONE}, and pick one with --question")
     voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
     if not voted:
@@ -105,14 +100,12 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
 
 
 def _are_unlike(questions: Sequence[Question]) -> bool:
-    """Return whether groups of columns, each asked of items of its own, have words of their own."""
+    """Return whether groups of a form's columns have items of their own, and words of their own."""
     if questions[0].columns.get("item") != EACH_COLUMN:
         return False
     items = {frozenset(one.item.unique().to_pylist()) for one in questions}
-    plain = [one.label.dictionary.to_pylist() for one in questions if one.kind != CHOICES]
-    words = [frozenset(map(str.strip, own)) for own in plain]
-    is_shared = len(words) == len(questions) and frozenset().union(*words) in words
-    return len(items) > 1 and not is_shared
+    words = [set(map(str, one.label.to_pylist())) for one in questions]
+    return len(items) > 1 and set().union(*words) not in words
 
 
 def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
@@ -121,12 +114,11 @@ def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
     It checks the worker, most were not asked, answers do not agree or always do, as what is about
     the item, or are sentences; then choices go before marks.
     """
-    is_plain = question.kind != CHOICES
-    words = question.label.dictionary.to_pylist() if is_plain else []
+    words = [] if question.kind == CHOICES else question.label.dictionary.to_pylist()
     return (
         bool(_CHECK.search(question.name)),
         2 * _n_said(question) < most,
-        is_plain and not _agrees(question),
+        not _agrees(question),
         sum(len(word.split()) for word in words) > MANY_WORDS * len(words),
         (CHOICE, CHOICES, NUMBER).index(question.kind),
     )
@@ -140,12 +132,13 @@ def _n_said(question: Question) -> int:
     return int(pc.sum(said.take(question.label.indices)).as_py() or 0)
 
 
-def _n_pairs(question: Question) -> int:
-    """Return how many pairs of answers an item has, over all items."""
-    return agreement(question.item.indices, np.zeros(len(question)))[2]
+def _is_alone(question: Question) -> bool:
+    return len(question.item.unique()) == len(question)
 
 
 def _agrees(question: Question) -> bool:
+    if question.kind == CHOICES:
+        return True
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     return n_pairs < checks.FEW or chance < agree < 1
 
@@ -158,7 +151,8 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     """
     named = [one for one in questions if not words_of(one.name) & (ABOUT - NAMING | _OF_PAGE)]
     named = [one for one in named if not (is_remark(one.name) or is_standing(one.name))]
-    named = [one for one in named if not _marks_worker(one)] or list(questions)
+    # spam that is said of an item is agreed on; else it is said of the worker
+    named = [o for o in named if "spam" not in words_of(o.name) or _agrees(o)] or list(questions)
     found = [o for o in named if (checks.choices_apart(o) if o.kind == CHOICES else _has_few(o))]
     choices = [one for one in found if one.kind != NUMBER]
     scores = [one for one in found if one.kind == NUMBER and len(one.label.dictionary) > 2]
@@ -170,15 +164,6 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
             "name the label with --label-col"
         )
     return found or named
-
-
-def _marks_worker(question: Question) -> bool:
-    """Return whether spam is said of the worker: a worker's rows agree more than an item's."""
-    if "spam" not in words_of(question.name) or question.kind == CHOICES:
-        return False
-    of_item, _, n_pairs = agreement(question.item.indices, question.label.indices)
-    of_worker, _, _ = agreement(question.worker.indices, question.label.indices)
-    return n_pairs > checks.FEW and of_worker > of_item
 
 
 def _has_few(question: Question) -> bool:
@@ -219,7 +204,7 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
     if options.allow_odd:
         return [_relabelled(question, str)]
     told = f"{where}: {checks.several_choices(question)}"
-    if not _n_pairs(question):
+    if _is_alone(question):
         raise Refusal(f"{told}; {ALONE}")
     raise Refusal(told, checks.choices_apart(question))
 

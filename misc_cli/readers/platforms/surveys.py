@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Refusal, listing
+from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, encoded, is_one_of
 from misc_cli.readers.layouts.wide import (
     LABEL,
@@ -63,21 +63,16 @@ def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Rea
     """Return each filled cell of each group of the columns that are `asked` as an answer."""
     groups = _groups(document, asked)
     found = [group for group in groups if len(group) > 1]
-    if not found:
-        raise InputError(
-            f"{document.name}: a survey whose questions are each answered in words of their own, "
-            "so none of them judges several items; name them, --layout form --item-col"
-        )
-    most = max(found, key=len)
+    most = max(groups, key=len, default=[])
     rest = [name for group in groups for name in group if group is not most]
     rest = [name for name in rest if not words_of(name) & (ABOUT | _PERSONAL)]
-    if len(most) >= MOST * (len(most) + len(rest)):
-        found = [most]
-    elif len(found) == 1:
-        raise Refusal(
-            f"{document.name}: a survey: {listing(most, 4)} are answered in the same words, and "
-            f"{listing(rest, 4)} in others; name those of one question, --layout form --item-col"
+    is_one = len(most) >= MOST * (len(most) + len(rest))
+    if not found or (len(found) == 1 and not is_one):
+        raise InputError(
+            f"{document.name}: a survey whose questions are answered in words of their own; name "
+            "those that judge items of one kind, --layout form --item-col"
         )
+    found = [most] if is_one else found
     columns = {group[0]: {name: name for name in group} for group in found}
     several = Several("form", columns if len(found) > 1 else {LABEL: columns[found[0][0]]})
     out, aside = None, {}
@@ -87,7 +82,7 @@ def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Rea
     named = worker_column(document, options, several.taken)
     reading = cells_as_answers(document, several, named, out)
     notes = list(reading.notes)
-    if rest and len(found) == 1:
+    if rest and is_one:
         notes.append(f"{document.name}: {listing(rest, 4)} have other answers and are left out")
     return replace(reading, aside=aside, notes=notes, view=document, layout=None)
 
@@ -116,16 +111,13 @@ def _n_titles(document: Document) -> int:
     return rows[0] if rows else 0
 
 
-def _has_import_ids(document: Document) -> str | None:
-    if document.records is not None:
-        return None
-    n_known = len(_QUALTRICS_COLUMNS & set(map(normalise, document.names)))
-    if _n_titles(document):
-        return "a row of ImportIds below the names"
-    return f"{n_known} columns that every response has" if n_known > 4 else None
+def _has_own_columns(document: Document) -> str | None:
+    known = _QUALTRICS_COLUMNS & set(map(normalise, document.names))
+    is_told = document.records is None and (len(known) > 4 or _n_titles(document))
+    return "a row of ImportIds, or the columns of every response" if is_told else None
 
 
-@platform("qualtrics", "Qualtrics, CSV of responses", _has_import_ids)
+@platform("qualtrics", "Qualtrics, CSV of responses", _has_own_columns)
 def qualtrics(document: Document, options: ReadOptions) -> Reading:
     """Read the responses below the rows of headers."""
     table, n_rows = document.table, _n_titles(document)

@@ -231,5 +231,5 @@ def test_a_survey_mixes_no_scales_and_says_what_it_leaves_out(tmp_path: Path) ->
     with pytest.warns(MiscWarning, match="Q9 have other answers and are left out"):
         found = read("Q1_1,Q1_2,Q1_3,Q1_4,Q9", rated)
     assert sorted(found.answers.item.unique().to_pylist()) == ["Q1_1", "Q1_2", "Q1_3", "Q1_4"]
-    with pytest.raises(InputError, match="Q9, Q10, Q11 in others"):
+    with pytest.raises(InputError, match="answered in words of their own"):
         read("Q1_1,Q1_2,Q9,Q10,Q11", [f"{1 + n % 2},{1 + n % 3},a,b,c" for n in range(8)])
