@@ -318,20 +318,12 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
 
 
 def _counted(document: Document) -> Iterator[Scored]:
-    """Propose neighbouring columns of whole numbers whose rows sum to one number, or nearly."""
-    names = [n for n in document.names if n.strip() and not words_of(n) & {"id", "index", "year"}]
-    if has_raters(document):
-        return
-    own = runs_with_sum(document, names)
-    if not own:  # counts of few raters, some of them missing, in columns of short names
-        numbers = {n: cells for n in names if (cells := whole_numbers(document, n)) is not None}
-        own = tuple(n for n in numbers if len(n.strip()) < 3)
-        sums = [sum(row) for row in zip(*(numbers[n] for n in own), strict=True)]
-        is_small = bool(sums) and 1 <= min(sums) <= max(sums) <= 12
-        if len(own) < 3 or not is_small:
-            return
-    for given in _with_item(document, Layout("counts", label=own), own):
-        yield 0.9, given
+    """Propose columns of short names and small sums: counts of few raters, some of them missing."""
+    own = [n for n in document.names if 0 < len(n.strip()) < 3 and whole_numbers(document, n)]
+    sums = [sum(row) for row in zip(*(whole_numbers(document, n) or [] for n in own), strict=True)]
+    if len(own) > 2 and 1 <= min(sums) <= max(sums) <= 12 and not has_raters(document):
+        for given in _with_item(document, Layout("counts", label=tuple(own)), own):
+            yield 0.9, given
 
 
 def _lists(document: Document) -> Iterator[Scored]:

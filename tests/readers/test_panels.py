@@ -68,3 +68,25 @@ def test_more_columns_than_rows_are_items(tmp_path: Path) -> None:
     told = refused(tmp_path, table(",".join(["casenum", *names]), rows))
     assert "--item-col 'i*'" in told
     assert "--layout form" in told
+
+
+def counts(total: int, n_rows: int = 20) -> list[list[int]]:
+    random = np.random.default_rng(5)
+    shares = np.where(np.arange(n_rows)[:, None] % 3 == np.arange(3), 8.0, 1.0)
+    return [[int(n) for n in random.multinomial(total, own / own.sum())] for own in shares]
+
+
+def test_rows_of_one_sum_are_counts_and_their_sum_is_no_class(tmp_path: Path) -> None:
+    """Whatever the columns are called, and if they sum to a column, that is none of them."""
+    rows = [f"{at},{','.join(map(str, row))}" for at, row in enumerate(counts(5))]
+    assert len(read(tmp_path, table("id,yes,no,perhaps", rows)).answers) == 100
+    rows = [f"{at},{sum(row)},{','.join(map(str, row))}" for at, row in enumerate(counts(20))]
+    found = read(tmp_path, table("question,n_physicians,stay,fly,drive", rows)).answers
+    assert (len(found), sorted(set(found.label.to_pylist()))) == (400, ["drive", "fly", "stay"])
+
+
+def test_ranks_and_columns_that_are_equal_are_no_counts(tmp_path: Path) -> None:
+    ranks = [f"{at},{at % 3 + 1},{(at + 1) % 3 + 1},{(at + 2) % 3 + 1}" for at in range(20)]
+    refused(tmp_path, table("ballot,Ann,Bob,Eve", ranks))
+    equal = [f"{at},{at % 4 + 1},{at % 4 + 1}" for at in range(20)]
+    refused(tmp_path, table("subject_ids,num_class,num_votes", equal))

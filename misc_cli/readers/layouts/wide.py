@@ -66,6 +66,7 @@ LABEL = "label"  # the question of a table that has no name for it
 LEAST_ROWS = 10  # whose sums are no chance
 MOST_CLASSES, MOST_COLUMNS = 60, 300
 # cells where programs have nothing, as they write it: Null beside Ultralow is a class
+MOST_TIED = 0.8  # share of rows
 MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 ROLES = {"wide": "worker", "matrix": "worker", "form": "item", "counts": "label"}  # of columns
 
@@ -464,10 +465,8 @@ def _things(names: Sequence[str]) -> Columns:
 
 
 _COUNTS = names_in("votes vote counts count counter freq frequency num nb n")
-_TOTALS = names_in("""
-count total sum n votes totalvotes nvotes numvotes nannotators numannotators totalcount nratings
-numratings all numlabels nlabels annotatorcount numjudgments numclassifications nclassifications
-""")
+_TOTALS = names_in("n num count counts votes annotators raters annotations ratings labels")
+_SUMS = names_in("total sum all")
 _NO_COUNTS = names_in("id age year index row time seconds length duration rank")
 
 
@@ -476,16 +475,30 @@ def find_counts(document: Document) -> Several | None:
     numbers = [name for name in document.names if whole_numbers(document, name)]
     if len(document.table.sample) < 2 or not numbers or has_raters(document):
         return None
-    for name in numbers:
-        is_total = normalise(name) in _TOTALS
-        parts = runs_with_sum(document, numbers, total=name) if is_total else ()
-        if parts:
+    totals = [n for n in numbers if words_of(n) & _TOTALS or words_of(n) <= _SUMS]
+    runs = {name: runs_with_sum(document, numbers, total=name) for name in totals}
+    for name, parts in runs.items():
+        if _are_rivals(document, parts):
             return Several("counts", classes_of(parts), f"{listing(parts, 4)} sum to {name!r}")
+    parts = runs_with_sum(document, numbers)
+    is_alike = len(parts) > 2 or any("." in _stem(name) for name in parts)
+    is_long = bool(find_roles(document.names)["worker"])  # a row is an answer
+    if is_alike and not is_long and _are_rivals(document, parts):
+        return Several("counts", classes_of(parts), f"each row of {listing(parts, 4)} has one sum")
     for stem in dict.fromkeys(map(_stem, numbers)):
         own = [name for name in numbers if _stem(name) == stem]
-        if words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES:
+        is_called = words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES
+        if is_called and _are_rivals(document, own):
             return Several("counts", classes_of(own), f"{listing(own, 4)} are called counts")
     return None
+
+
+def _are_rivals(document: Document, names: Sequence[str]) -> bool:
+    """Return whether one class mostly has more votes than the next."""
+    if len(names) < 2:
+        return False
+    numbers = np.sort([whole_numbers(document, name) or [] for name in names], axis=0)
+    return bool((numbers[-1] == numbers[-2]).mean() < MOST_TIED)
 
 
 def has_raters(document: Document) -> bool:
@@ -542,7 +555,12 @@ def runs_with_sum(
         runs = sums[width:] - sums[:-width]
         aim = runs[:, :1] if aims is None else aims
         fits = (runs == aim).all(axis=1) & (runs.max(axis=1) > (2 if aims is None else 1))
-        if fits.any():
-            first = int(np.argmax(fits))
-            return tuple(own[first : first + width])
+        for first in np.flatnonzero(fits):
+            run = own[first : first + width]
+            rows = np.sort([counted[name] for name in run], axis=0)
+            if aims is None and (rows == rows[:, :1]).all() and len({*rows[:, 0]}) == width:
+                continue  # ranks, or always the same
+            whole = [name for name in run if 2 * counted[name][0] == runs[first, 0]]
+            whole = [n for n in whole if (2 * np.array(counted[n]) == runs[first]).all()]
+            return tuple(n for n in run if n not in whole or aims is not None)
     return ()
