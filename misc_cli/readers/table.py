@@ -389,19 +389,23 @@ class DelimitedText:
         closes_well = (closing == len(data) - 1) | np.isin(data[(closing + 1) % len(data)], edges)
         are_paired = len(quotes) % 2 == 0 and opens_well.all() and closes_well.all()
         breaks = np.flatnonzero(data == ord("\n"))
-        are_whole = (np.searchsorted(breaks, opening) == np.searchsorted(breaks, closing)).all()
-        if are_paired and (are_whole or self.source.quotes_span_lines):
-            return
-        n_spanning, swallowing = 0, []
-        for number, _, lines in self._numbered_rows(strict=True):
-            if len(lines) > 1:
-                n_spanning += 1
-                are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)
-                is_pair = are_rows and sum(line.count('"') for line in lines) == 2
-                if is_pair or len(lines) > MOST_LINES:
-                    swallowing.append((number, len(lines)))
+        first, last = np.searchsorted(breaks, opening), np.searchsorted(breaks, closing)
+        spanning, swallowing = [], []
+        if not are_paired:
+            rows = self._numbered_rows(strict=True)
+            spanning = [(number, lines.copy()) for number, _, lines in rows if len(lines) > 1]
+        elif not self.source.quotes_span_lines:  # each cell for itself: rows would take long
+            starts = np.concatenate([[0], breaks + 1, [len(data)]])
+            for at, to in np.stack([first, last])[:, first != last].T.tolist():
+                text = str(data[starts[at] : starts[to + 1]], "utf-8", "replace")
+                spanning.append((self.first_line + at, text.strip("\n").split("\n")))
+        for number, lines in spanning:
+            are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)
+            is_pair = are_rows and sum(line.count('"') for line in lines) == 2
+            if is_pair or len(lines) > MOST_LINES:
+                swallowing.append((number, len(lines)))
         # Texts of several lines look like rows now and then; stray quotes do so each time.
-        is_sure = 2 * len(swallowing) > n_spanning or any(n > MOST_LINES for _, n in swallowing)
+        is_sure = 2 * len(swallowing) > len(spanning) or any(n > MOST_LINES for _, n in swallowing)
         if is_sure and not self.source.quotes_span_lines:
             line, n_rows = max(swallowing, key=lambda one: one[1])
             raise InputError(
