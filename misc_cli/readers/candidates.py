@@ -22,7 +22,7 @@ import numpy as np
 from misc_cli.errors import InputError, MiscError, MiscWarning
 from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
-from misc_cli.readers.columns import Layout, Refusal, naming_column
+from misc_cli.readers.columns import Layout, Refusal, naming_column, with_doubles
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import GOLD, INPUT, LEAST_EACH, find_keys, is_key, is_person
 from misc_cli.readers.layouts import exploded_cells
@@ -436,7 +436,8 @@ def _wide(profile: Profile) -> Iterator[Scored]:
     """Propose columns that choose from the same few values and agree, row by row."""
     document = profile.document
     forms = {name for names in _blocks(profile) for name in names}
-    for stem, names, is_told in _panels(profile):
+    for stem, own, is_told in _panels(profile):
+        names = with_doubles(own, profile.names)
         is_told = is_told or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
         is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
         if is_about or forms & set(names) or _are_things(profile, stem, names):

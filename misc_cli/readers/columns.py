@@ -29,6 +29,7 @@ from misc_cli.readers.vocabulary import (
     find_roles,
     is_position,
     normalise,
+    undoubled,
     words_of,
 )
 
@@ -207,6 +208,13 @@ def select(document: Document, role: str, given: str) -> tuple[str, ...]:
         else:
             found.append(names[named(document.name, names, role, part)])
     return tuple(dict.fromkeys(found))
+
+
+def with_doubles(names: Sequence[str], every: Sequence[str]) -> list[str]:
+    """Return those of every column that are these, or have the name of one of these."""
+    called = dict(zip(every, undoubled(every), strict=True))
+    wanted = {called[name] for name in names}
+    return [name for name in every if called[name] in wanted]
 
 
 def written(document: Document, names: Sequence[str], *, pattern: bool = False) -> str:

@@ -156,7 +156,8 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     found = [o for o in named if (checks.choices_apart(o) if o.kind == CHOICES else _has_few(o))]
     choices = [one for one in found if one.kind != NUMBER]
     scores = [one for one in found if one.kind == NUMBER and len(one.label.dictionary) > 2]
-    if len(choices) == 1 and len(scores) == len(found) - 1 and not _are_unlike(found):
+    is_only = len(choices) == 1 and len(scores) == len(found) - 1 and not _are_unlike(found)
+    if is_only and 2 * _n_said(choices[0]) >= max(map(_n_said, found)):
         return choices  # a number beside the only choice is a score
     if not found and all(one.kind == NUMBER for one in named):
         raise InputError(

@@ -397,7 +397,7 @@ class DelimitedText:
         elif not self.source.quotes_span_lines:  # each cell for itself: rows would take long
             starts = np.concatenate([[0], breaks + 1, [len(data)]])
             for at, to in np.stack([first, last])[:, first != last].T.tolist():
-                text = str(data[starts[at] : starts[to + 1]], "utf-8", "replace")
+                text = bytes(data[starts[at] : starts[to + 1]]).decode("utf-8", "replace")
                 spanning.append((self.first_line + at, text.strip("\n").split("\n")))
         for number, lines in spanning:
             are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)

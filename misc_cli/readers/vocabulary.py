@@ -181,13 +181,18 @@ def names_of_tools(cells: Sequence[str]) -> int:
     return own + (len(people) if len(people) > 2 or len(words) > 1 else 0)
 
 
+def undoubled(names: Sequence[str]) -> list[str]:
+    """Return names as a header has them: label for label_2 beside a label, without a label_1."""
+    every, first = set(names), [re.sub(r"_([2-9]|[1-9]\d+)$", "", name) for name in names]
+    pairs = zip(names, first, strict=True)
+    return [own if own in every and f"{own}_1" not in every else name for name, own in pairs]
+
+
 def find_roles(
     names: Sequence[str], synonyms: dict[str, list[set[str]]] = SYNONYMS
 ) -> dict[str, list[int]]:
     """Return candidates for each role: the positions that the first matching tier names."""
-    # label and label_2 are one name twice: none of them goes before the other
-    every, bare = set(names), [re.sub(r"_\d+$", "", name) for name in names]
-    known = [normalise(b if b in every else n) for n, b in zip(names, bare, strict=True)]
+    known = [normalise(name) for name in undoubled(names)]
     found = {}
     for role, tiers in synonyms.items():
         matches = ([at for at, name in enumerate(known) if name in tier] for tier in tiers)

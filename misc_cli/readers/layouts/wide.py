@@ -30,6 +30,7 @@ from misc_cli.readers.columns import (
     naming_column,
     select,
     truth_synonyms,
+    with_doubles,
 )
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import refuse_nameless
@@ -334,7 +335,8 @@ def find_wide(document: Document) -> Several | None:
             }
             columns = [column for own in sure.values() for column in own.values()]
             why = f"a column for each of several workers: {listing(columns, 4)}"
-            return Several("wide", sure, why) if sure else None
+            is_whole = len(with_doubles(columns, names)) == len(columns)  # rater_2 twice is two
+            return Several("wide", sure, why) if sure and is_whole else None
     return None
 
 

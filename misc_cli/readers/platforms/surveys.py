@@ -32,6 +32,7 @@ from misc_cli.readers.vocabulary import (
     is_remark,
     names_in,
     normalise,
+    undoubled,
     words_of,
 )
 
@@ -45,12 +46,11 @@ def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
     Numbers mean the same only in columns that are called alike: Q3.2_1, Q3.2_2, Q4.2_1.
     """
     found: list[tuple[set[str], list[str]]] = []
-    for name in names:
+    for name, bare in zip(names, undoubled(names), strict=True):
         cells = document.sampled(name)
         if not cells or is_remark(name) or not have_classes(cells):
             continue
-        first = name.rpartition("_")[0]  # Q615_2 is the second that is called Q615
-        called = _NUMBERS.sub("#", first if first in document.names else name)
+        called = _NUMBERS.sub("#", bare)
         values = {f"{cell} {called}" if is_number(cell) else cell for cell in cells}
         joined = [group for group in found if group[0] & values]
         found = [group for group in found if group not in joined]
@@ -99,9 +99,7 @@ recipientlastname recipientfirstname recipientemail externalreference locationla
 locationlongitude distributionchannel userlanguage
 """)
 # How long a page was shown, words beside a choice, the order of options, Qualtrics' own marks.
-_BESIDE = re.compile(
-    r"(?i)Q_.*|.*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)(_\d+)?"
-)
+_BESIDE = re.compile(r"(?i)Q_.*|.*_(.* click|page submit|click count|text|do(_.*)?)(_\d+)?")
 
 
 def _n_titles(document: Document) -> int:
