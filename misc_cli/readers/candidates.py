@@ -26,13 +26,8 @@ from misc_cli.readers.columns import Layout, Refusal, naming_column, with_double
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import GOLD, INPUT, LEAST_EACH, find_keys, is_key, is_person
 from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.nested import (
-    INNER,
-    OUTER,
-    are_votes,
-    lists_of_objects,
-    unwrapped_document,
-)
+from misc_cli.readers.layouts.cells import are_votes
+from misc_cli.readers.layouts.nested import INNER, OUTER, lists_of_objects, unwrapped_document
 from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise

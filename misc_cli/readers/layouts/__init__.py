@@ -82,7 +82,8 @@ def _told(reading: Reading, name: str, how: str) -> Reading:
 
 def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within objects or cells as a table of their own; None without any."""
-    from misc_cli.readers.layouts.nested import explode, explode_cells
+    from misc_cli.readers.layouts.cells import explode_cells
+    from misc_cli.readers.layouts.nested import explode
 
     exploded = explode(document, options) if document.records is not None else None
     inner = document if exploded is None else exploded.document

@@ -11,22 +11,19 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
-from misc_cli.readers.values import is_number, parsed
+from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -38,9 +35,11 @@ from misc_cli.readers.vocabulary import (
 )
 
 LOOKED_AT = 200
-MOST_VOTES, FEW_CLASSES = 100, 20  # in a list; of all lists
+FEW_CLASSES = 20
 LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
 _WORKER = {"worker": SYNONYMS["worker"]}
+_ITEM = {"item": SYNONYMS["item"]}
+_ITEMS = {"id", *(name for tier in SYNONYMS["item"] for name in tier)}
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
 _PEOPLE = names_in("judge judges annotator annotators rater raters worker workers reviewer coder")
 _ANSWER_KEYS = names_in("""
@@ -106,14 +105,27 @@ def explode(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within each object; None if every object is one answer already."""
     outer = document.records or []
     records = unwrapped(outer)
-    attempts = (_objects, _parallel, _keyed, _votes)
-    found = _declared(records, options)
-    found = found or next(filter(None, (find(document.name, records) for find in attempts)), None)
+    found = _declared(records, options) or _found(document.name, records)
+    for path, _ in _paths(records) if found is None else ():  # an object of a list is an item
+        found = found or _votes(document.name, _within(records, path))
     if found is not None:
         return _spread(document, found, options)
     if records is outer:
         return None
     return Exploded(_document(document, records), "a list within an object", nested=False)
+
+
+def explode_records(
+    document: Document, records: Sequence[Record], options: ReadOptions, *, is_declared: bool
+) -> Exploded | None:
+    """Return the answers in lists and objects that stood in the cells of a table."""
+    found = _declared(records, options) if is_declared else _found(document.name, records)
+    return None if found is None else _spread(document, found, options)
+
+
+def _found(name: str, records: Sequence[Record]) -> Found | None:
+    attempts = (_objects, _parallel, _keyed, _votes)
+    return next(filter(None, (find(name, records) for find in attempts)), None)
 
 
 def lists_of_objects(document: Document) -> Iterator[Document]:
@@ -126,13 +138,13 @@ def lists_of_objects(document: Document) -> Iterator[Document]:
 def _declared(records: Sequence[Record], options: ReadOptions) -> Found | None:
     """Return answers where the user says that workers and labels are, if that is within lists."""
     who, said = options.worker_col, options.label_col
-    lists = _fields(records, _is_values)
+    lists = _fields(records, is_values)
     if said in lists and who in (None, NOBODY):
         return _anonymous(records, said)
     if said in lists and who in lists:
         return _zipped(records, {name: name for name in _as_long(records, lists, who)})
     given = [part.strip() for name in (who, said) if name for part in name.split(",")]
-    given = [part for part in given if part not in _keys(map(flat, records[:LOOKED_AT]))]
+    given = [part for part in given if part not in _keys(map(flat, _some(records)))]
     for path, names in _paths(records):
         head = ".".join(path)
         if any(g == name or g.endswith(f"{head}.{name}") for g in given for name in names):
@@ -143,7 +155,7 @@ def _declared(records: Sequence[Record], options: ReadOptions) -> Found | None:
 def _paths(records: Sequence[Record]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """Yield where lists of objects are, at most two deep, and the names in those objects."""
     for key in _fields(records, is_objects):
-        within = [one for record in records[:LOOKED_AT] for one in record.get(key) or []]
+        within = [one for record in _some(records) for one in record.get(key) or []]
         yield (key,), _keys(map(flat, within))
         for inner in _fields(within, is_objects):
             yield (key, inner), _keys(flat(o) for one in within for o in one.get(inner) or [])
@@ -152,33 +164,37 @@ def _paths(records: Sequence[Record]) -> Iterator[tuple[tuple[str, ...], list[st
 def _objects_at(records: Sequence[Record], path: Sequence[str]) -> Found:
     """Return the objects of lists as answers; of lists within lists an item is a place there."""
     *first, last = path
-    for key in first:
-        records = [
-            {ITEM: f"{row + 1}.{at + 1}", **one}
-            for row, record in enumerate(records)
-            for at, one in enumerate(objects(record.get(key)))
-        ]
+    records = _within(records, first)
     answers = [objects(record.get(last)) for record in records]
-    names = _keys(flat(one) for own in answers[:LOOKED_AT] for one in own)
+    names = _keys(flat(one) for own in _some(answers) for one in own)
     paths = {name: f"{'.'.join(path)}.{name}" for name in names}
     return Found(
         records, [last], answers, f"a list of objects, {last!r}, one for each answer", paths
     )
 
 
+def _within(records: Sequence[Record], path: Sequence[str]) -> Sequence[Record]:
+    """Return the objects of a list as records; their name is their place in it."""
+    for key in path:
+        records = [
+            {ITEM: f"{row + 1}.{at + 1}", **one}
+            for row, record in enumerate(records)
+            for at, one in enumerate(objects(record.get(key)))
+        ]
+    return records
+
+
 def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     """Return one record for each answer; lines are counted in the records that they came from."""
     records, fields, flat_records, rows = found.records, found.fields, [], []
-    names = [key for key in _keys(records[:LOOKED_AT]) if key not in fields]
-    inner = _keys(one for own in found.answers[:LOOKED_AT] for one in own)
+    names = [key for key in _keys(_some(records)) if key not in fields]
+    inner = _keys(one for own in _some(found.answers) for one in own)
     is_row = options.item_col == ROW
-    if options.item_col is None:  # whatever it is, the answers are about it
-        places = find_roles([*names, *inner], {"item": [*SYNONYMS["item"], {"id"}]})["item"]
-        is_row = not places
-        if found.anonymous:
-            own_names = [names[at] for at in places if at < len(names)]
-            n_values = [len({text(record.get(name)) for record in records}) for name in own_names]
-            is_row = len(records) not in n_values
+    if options.item_col is None and not find_roles(inner, _ITEM)["item"]:
+        # what names each record once, else the record itself: the answers are about it
+        plain = [flat(record) for record in records]
+        items = [n for n in _keys(_some(plain)) if normalise(n) in _ITEMS]
+        is_row = all(len({one.get(name) for one in plain}) < len(plain) for name in items)
     for row, (record, own) in enumerate(zip(records, found.answers, strict=True)):
         outer = {key: value for key, value in record.items() if key not in fields}
         if is_row:
@@ -206,7 +222,10 @@ def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, s
     within = find_roles(inner)
     own = {key: find_roles([key]) for key in outer}
     taken = {
-        k for k, found in own.items() if any(found[r] and within[r] for r in ("worker", "label"))
+        key
+        for key, found in own.items()
+        if (found["worker"] and within["worker"])
+        or (found["label"] and (within["label"] or within["worker"]))
     }
     names = {key: f"{key} (consensus)" for key in outer if key in taken or key in inner}
     kept = [names.get(key, key) for key in outer]
@@ -231,98 +250,30 @@ def unwrapped_document(document: Document) -> Document:
     return _document(document, records)
 
 
-def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
-    """Return lists in cells: of workers and labels ("a;b" and "x;y"), of votes, of JSON objects."""
-    names, asked = document.names, (options.worker_col, options.label_col)
-    if len(set(names)) < len(names):
-        return None
-    is_within = asked[0] not in (None, NOBODY, *names)  # a column that only the lists make
-    given = [name for name in asked if name in names and not is_within]
-    if given and asked[1] not in names:
-        return None
-    lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
-    workers = [asked[0]] if asked[0] in lists else [] if given else _of_workers(lists)
-    workers = [name for name in workers if lists[name]] or workers
-    separator = lists[workers[0]] if len(workers) == 1 else None
-    beside = [name for name, found in lists.items() if found == (separator or "json")]
-    split: Callable[[str], Any] = parsed
-    if separator and separator != "json":
-        split = partial(str.split, sep=separator)
-    if given and not workers:
-        beside = [name for name in given if are_votes(document.sampled(name))]
-        split = listed
-    if not beside or len(beside) < len(given):
-        return None
-    columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
-    records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
-    for record in records:
-        for name in beside:
-            inner = split(record[name])
-            if _is_values(inner):
-                inner = [text(one).strip() for one in inner]
-            record[name] = inner if isinstance(inner, list | dict) else [record[name]]
-    if given:
-        found = _declared(records, options)
-    else:
-        attempts = (_parallel,) if separator and workers else (_objects, _keyed, _votes)
-        found = next(filter(None, (find(document.name, records) for find in attempts)), None)
-    return None if found is None else _spread(document, found, options)
-
-
-def listed(cell: str) -> list[str]:
-    """Return the values of a list in a cell: as JSON, Python or NumPy prints it, or "2, 3, 3"."""
-    inner = parsed(cell) if cell[:1] in ("[", "(") else None
-    if isinstance(inner, list):
-        return [text(one).strip() for one in inner]
-    marks = r"[\s,;|]+" if cell[:1] in ("[", "(") else r"\s*[,;|]\s*"
-    parts = re.split(marks, re.sub(r"(\d\.)(?!\d)", r"\g<1>0", cell.strip("[]() \n")))
-    return [part for part in parts if part]  # NumPy's 0. is Python's 0.0
-
-
-def are_votes(cells: Sequence[str]) -> bool:
-    """Return whether nearly each cell lists three or more of a few values, which come again in it.
-
-    Votes are about as many in each cell; tags of words and vectors are not, or differ.
-    """
-    lists = [listed(cell) for cell in cells]
-    sizes = np.array([len(own) for own in lists])
-    n_again = sum(len(set(own)) < len(own) for own in lists)
-    if not lists or (sizes > 2).mean() < 0.9 or n_again < len(lists) / 10:
-        return False
-    is_even = sizes.max() <= MOST_VOTES and sizes.std() < sizes.mean() / 2
-    return bool(is_even) and len({value for own in lists for value in own}) <= FEW_CLASSES
-
-
-def _of_workers(names: Iterable[str]) -> list[str]:
+def of_workers(names: Iterable[str]) -> list[str]:
     """Return the lists that name workers: by a known name, else by a word of it."""
     every = list(names)
     known = [n for n in every if find_roles([singular(n)], _WORKER)["worker"]]
     return known or [n for n in every if words_of(n) & _PEOPLE and not words_of(n) & ABOUT]
 
 
-def _separator(cells: Sequence[str]) -> str | None:
-    """Return the separator of names in the cells of a column: "json" for lists, or a character."""
-    if not cells:
-        return None
-    if all(cell[:1] in ("[", "{") and isinstance(parsed(cell), list | dict) for cell in cells):
-        return "json"
-    for character in "|;,":
-        if all(character in cell for cell in cells) and not any(" " in c.strip() for c in cells):
-            return character
-    return None
-
-
-def _is_values(value: Any) -> bool:
+def is_values(value: Any) -> bool:
     return isinstance(value, list) and not any(isinstance(one, dict) for one in value)
 
 
 def _fields(records: Sequence[Record], test: Callable[[Any], bool]) -> list[str]:
-    """Return keys that pass a test wherever they are filled, in the first records."""
-    first = records[:LOOKED_AT]
+    """Return keys that pass a test wherever they are filled, in some records."""
+    some = _some(records)
     filled = {
-        key: [r[key] for r in first if r.get(key) not in (None, [], {})] for key in _keys(first)
+        key: [r[key] for r in some if r.get(key) not in (None, [], {})] for key in _keys(some)
     }
     return [key for key, values in filled.items() if values and all(map(test, values))]
+
+
+def _some(records: Sequence[Any]) -> list[Any]:
+    """Return the first records and others from all over: what was answered may come late."""
+    rest = records[LOOKED_AT:]
+    return [*records[:LOOKED_AT], *rest[:: max(1, len(rest) // LOOKED_AT)]]
 
 
 def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -355,8 +306,8 @@ def _objects(name: str, records: Sequence[Record]) -> Found | None:
 
 def _parallel(name: str, records: Sequence[Record]) -> Found | None:
     """Find lists of equal length, one of them of workers."""
-    fields = _fields(records, _is_values)
-    workers = _of_workers(fields)
+    fields = _fields(records, is_values)
+    workers = of_workers(fields)
     if len(workers) != 1 or len(fields) < 2:
         return None
     field = workers[0]
@@ -381,7 +332,7 @@ def _parallel(name: str, records: Sequence[Record]) -> Found | None:
 
 
 def _n_values(records: Sequence[Record], field: str) -> int:
-    return len({text(one) for record in records[:LOOKED_AT] for one in record.get(field) or []})
+    return len({text(one) for record in _some(records) for one in record.get(field) or []})
 
 
 def _as_long(records: Sequence[Record], fields: Sequence[str], field: str) -> list[str]:
@@ -403,7 +354,7 @@ def _zipped(records: Sequence[Record], roles: Mapping[str, str]) -> Found:
 def _keyed(name: str, records: Sequence[Record]) -> Found | None:
     """Find an object whose keys are workers."""
     for field in _fields(records, lambda value: isinstance(value, dict)):
-        inner = [record[field] for record in records[:LOOKED_AT] if record.get(field)]
+        inner = [record[field] for record in _some(records) if record.get(field)]
         values = [value for one in inner for value in one.values()]
         roles = [find_roles(list(value)) for value in values if isinstance(value, dict)]
         is_said = len(roles) == len(values) and all(r["label"] and not r["worker"] for r in roles)
@@ -426,11 +377,11 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
 
 def _votes(name: str, records: Sequence[Record]) -> Found | None:
     """Find a list of labels without names; only if it must be votes: a set has nothing twice."""
-    names = _keys(map(flat, records[:LOOKED_AT]))
+    names = _keys(map(flat, _some(records)))
     is_counted = any(words_of(n.partition(".")[0]) & {"counter", "counts"} for n in names)
     if is_counted or find_roles(names, _WORKER)["worker"]:
         return None
-    voted = [field for field in _fields(records, _is_values) if _are_votes(records, field)]
+    voted = [field for field in _fields(records, is_values) if _are_votes(records, field)]
     voted.sort(key=lambda field: -sum(len(record.get(field) or []) for record in records))
     if len(voted) > 1 and len(records) > 1:
         raise Refusal(
@@ -444,7 +395,7 @@ def _votes(name: str, records: Sequence[Record]) -> Found | None:
 
 def _are_votes(records: Sequence[Record], field: str) -> bool:
     """Return whether lists are votes, of three or more: not sets, and of few values."""
-    lists = [record.get(field) or [] for record in records[:LOOKED_AT]]
+    lists = [record.get(field) or [] for record in _some(records)]
     values = [text(value) for own in lists for value in own]
     if not values or any(value.startswith(("[", "{")) for value in values):
         return False
@@ -504,7 +455,7 @@ def _by_column(outer: Record) -> list[Record] | None:
         for name, value in own.items():
             if isinstance(value, dict):
                 inner.append((f"{prefix}{name}.", value))
-            elif _is_values(value) and len(value) >= LEAST_ROWS:
+            elif is_values(value) and len(value) >= LEAST_ROWS:
                 lists[prefix + name] = value
     length, n_lists = Counter(map(len, lists.values())).most_common(1)[0] if lists else (0, 0)
     if n_lists < LEAST_COLUMNS:
@@ -528,13 +479,16 @@ def _by_key(outer: Record) -> list[Record] | None:
         is_table = bool(find_roles([singular(key) for key in outer])["label"])
         is_told = all(map(is_objects, values)) and find_roles(sorted(_keys(every)))["worker"]
         # more keys than values are no columns, and words no counts: {"post 1": ["x", "x", "y"], …}
-        are_votes = all(map(_is_values, values)) and len(values) > max(map(len, values))
+        are_votes = all(map(is_values, values)) and len(values) > max(map(len, values))
         are_votes = are_votes and not any(is_number(text(one)) for one in every)
         if is_table or not (is_told or are_votes):
             return None
         return [{"item": key, "labels" if are_votes else "answers": v} for key, v in outer.items()]
     if not _are_filled(values, dict):
         return None
+    rows = [str(at) for at in range(len(values[0]))]
+    if all(list(own) == rows for own in values):  # a table that pandas wrote column by column
+        return [{name: own[row] for name, own in outer.items()} for row in rows]
     common = sorted(set(values[0]).intersection(*values[:50]))
     several = [key for key in common if all(isinstance(v.get(key), dict | list) for v in values)]
     roles = find_roles([singular(key) for key in common])
@@ -569,8 +523,6 @@ def _by_two_keys(outer: Record) -> list[Record] | None:
     is_object = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
     if not is_object and any(isinstance(one, dict | list) for one in said):
         return None
-    if find_roles(list(outer))["label"]:  # a table that pandas wrote column by column
-        return [{name: own.get(key) for name, own in outer.items()} for key in values[0]]
     inner = Counter(key for value in values for key in value)
     if max(inner.values()) < 2 or any(map(bool, find_roles(list(inner)).values())):
         return None
