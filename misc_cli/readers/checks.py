@@ -26,7 +26,7 @@ from misc_cli.readers.reading import (
     agreement,
     share_of_conflicts,
 )
-from misc_cli.readers.values import DATES, is_number, kind_of_keys, kind_of_values
+from misc_cli.readers.values import DATES, is_number, kind_of_values, mark_region
 from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
 
 FEW = 10  # answers: fewer prove nothing
@@ -187,7 +187,7 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
     n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)
-    regions = [n for n in free if kind_of_keys([n.rpartition(".")[2]]) is not None]
+    regions = [n for n in free if mark_region([n.rpartition(".")[2]])]
     regions = [n for n in regions if kind_of_values(document.sampled(n), 0).name != DATES]
     is_table = set(roles.values()) <= set(names)
     if is_table and regions and n_rows > 1.1 * n_pairs:

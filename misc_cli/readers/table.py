@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 import sys
 from collections import Counter
@@ -152,12 +153,9 @@ def distinct(names: Sequence[str]) -> list[str]:
     found, taken, times = list[str](), set(names), Counter[str]()
     for name in names:
         times[name] += 1
-        own = name
-        while times[name] > 1 and own in taken:
-            own = f"{name}_{times[name]}"
-            times[name] += own in taken
-        taken.add(own)
-        found.append(own)
+        numbered = (f"{name}_{n}" for n in itertools.count(times[name]))
+        found.append(name if times[name] == 1 else next(n for n in numbered if n not in taken))
+        taken.add(found[-1])
     return found
 
 
@@ -220,18 +218,14 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     if doubtful:  # a point for ids below, two for numbers
         with_digits = [c and all(re.search(r"\d", cell) for cell in c) for c in columns]
         points += sum(numbers) + sum(map(bool, with_digits))
-    # nameless, and tells rows apart: a data frame's index
-    index = columns[0] if len(names) > 2 and not names[0] and all(names[1:]) else []
-    are_counted = names[1:] == [str(at) for at in range(len(names) - 1)]
-    is_indexed = len(set(index)) == len(index) > 1 and all(index)
-    is_indexed = is_indexed and (are_counted or not is_number(names[1]))
+    is_frame = len(names) > 2 and names == ["", *map(str, range(len(names) - 1))]  # of pandas
     # the first row alone holds no numbers where most columns hold nothing else
     some_named = 2 * len(named) >= len(names)
     is_above = not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2)
     # nowhere again above columns that repeat a few values
     n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
     is_apart = len(below) >= 5 and is_new and some_named and not has_numbers and n_few >= 2
-    is_header = points >= 2 or is_indexed or is_above or is_apart
+    is_header = points >= 2 or is_frame or is_above or is_apart
     return is_header, doubtful and not is_header
 
 

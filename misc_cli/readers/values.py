@@ -22,8 +22,7 @@ CHOICES = "choices"  # several per answer
 NUMBER = "number"
 WITH_CLASSES = (CHOICE, CHOICES, NUMBER)  # all others have none to vote on
 TEXT = "text"
-BOXES = "boxes"
-SPANS = "spans"
+REGIONS = "regions"  # boxes in an image, spans of a text
 DATES = "dates"
 COORDINATES = "coordinates"
 JSON = "JSON"
@@ -47,11 +46,11 @@ _ID = re.compile(
     r"|[0-9A-Z]{28,32}|\d{9,}|R_\w{10,}"
 )
 _SEPARATORS = ("|", ";", ",", "\n")
-_BOX_KEYS = {
+_REGION_KEYS = {
     *("x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"),
-    *("vertices", "mask"),
+    *("vertices", "mask", "start", "end", "startoffset", "endoffset", "start_offset", "end_offset"),
+    *("boundingboxes", "polygons", "keypoints", "entities"),
 }
-_SPAN_KEYS = {"start", "end", "startoffset", "endoffset", "start_offset", "end_offset"}
 
 
 @dataclass(frozen=True)
@@ -153,9 +152,6 @@ def _structured(values: list[str]) -> Kind | None:
     found = [inner for inner in map(parsed, values[:200]) if isinstance(inner, list | dict)]
     if len(found) <= MOST * min(len(values), 200):
         return None
-    region = kind_of_keys(key for inner in found for key in keys_within(inner))
-    if region is not None:
-        return Kind(region)
     chosen = [choices_in(inner) for inner in found]
     if any(own is None for own in chosen):
         return Kind(JSON)
@@ -164,20 +160,9 @@ def _structured(values: list[str]) -> Kind | None:
     return Kind(CHOICES, "json")
 
 
-def kind_of_keys(names: Iterable[str]) -> str | None:
-    """Return BOXES or SPANS where keys of objects mark a part of the item, else None."""
-    keys = {name.lower() for name in names}
-    return BOXES if keys & _BOX_KEYS else SPANS if keys & _SPAN_KEYS else None
-
-
-def keys_within(value: Any, depth: int = 6) -> Iterable[str]:
-    """Yield all keys of objects in a JSON value, a few levels deep."""
-    if depth and isinstance(value, dict):
-        yield from map(str, value)
-        value = list(value.values())
-    if depth and isinstance(value, list):
-        for inner in value:
-            yield from keys_within(inner, depth - 1)
+def mark_region(names: Iterable[str]) -> bool:
+    """Return whether keys of an object mark a part of the item."""
+    return any(name.lower() in _REGION_KEYS for name in names)
 
 
 def choices_in(value: Any) -> list[str] | None:

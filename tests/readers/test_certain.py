@@ -117,7 +117,7 @@ def test_many_regions_of_a_task_take_no_more_than_their_text(tmp_path: Path) -> 
         for n in range(3)
         for who in (1, 2)
     ]
-    assert "kind spans" in refused(tmp_path, json.dumps(tasks), "a.json")
+    assert "kind regions" in refused(tmp_path, json.dumps(tasks), "a.json")
 
 
 WHO, TRUE = ("ann", "ben", "eve"), ("yes", "no", "no", "yes")

@@ -18,8 +18,8 @@ def answers_with(label: str, n_rows: int = 12) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (answers_with('"{{""x"": {n}, ""y"": 2, ""width"": 3}}"'), "boxes.*--label-col"),
-        (answers_with('"[{{""start"": {n}, ""end"": 9}}]"'), "kind spans"),
+        (answers_with('"{{""x"": {n}, ""y"": 2, ""width"": 3}}"'), "kind JSON.*--label-col"),
+        (answers_with('"[{{""start"": {n}, ""end"": 9}}]"'), "kind JSON"),
         (answers_with('"{{""a"": {{""b"": {n}}}}}"'), "JSON"),
         (answers_with('"{n}.5, {n}.25"'), "coordinates"),
         (answers_with("2024-01-{n:02d} 10:00"), "kind dates"),

@@ -20,22 +20,20 @@ from misc_cli.readers.document import Document, Record, is_one_of, text, text_ar
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import Question, Reading, RowsOut
 from misc_cli.readers.values import (
-    BOXES,
     CHOICE,
     CHOICES,
     OTHER,
-    SPANS,
+    REGIONS,
     TEXT,
     WITH_CLASSES,
     kind_of,
-    kind_of_keys,
+    mark_region,
 )
 from misc_cli.readers.vocabulary import ROLES, find_roles, is_remark
 
 _NOTHING = ("", "na", "null", "nan", "none", "{}")
 MOST_COLUMNS = 500
 PLAIN = ""  # the kind of a plain field: its values tell
-_REGIONS = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
 _AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an object's only value
 _ALONE = ("label", "labels", "on")  # in the same way, where there is no other key
 
@@ -85,16 +83,13 @@ def as_label(value: Any) -> tuple[str, Any]:
         inner = [as_label(one)[0] for one in value if isinstance(one, dict)]
         if len(value) == 1 and inner:
             return as_label(value[0])
-        regions = [kind for kind in inner if kind in (BOXES, SPANS)]
-        if regions or any(isinstance(one, list) for one in value):
-            return (regions or [SPANS])[0], text(value)
+        if REGIONS in inner or any(isinstance(one, list) for one in value):
+            return REGIONS, text(value)
         return (OTHER, text(value)) if inner else (CHOICES if len(value) > 1 else CHOICE, value)
     if not isinstance(value, dict):
         return PLAIN, text(value)
-    region = kind_of_keys(map(str, value))
-    marked = [_REGIONS[key.lower()] for key in map(str, value) if key.lower() in _REGIONS]
-    if region or marked:
-        return region or marked[0], text(value)
+    if mark_region(map(str, value)):
+        return REGIONS, text(value)
     if isinstance(value.get("taxonomy"), list):
         paths = value["taxonomy"]
         return as_label(["/".join(map(text, p)) if isinstance(p, list) else p for p in paths])

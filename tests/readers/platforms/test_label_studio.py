@@ -37,9 +37,9 @@ def test_label_studio_taxonomy_is_a_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ({"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["cat"]}, "boxes"),
-        ({"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["cat"]}, "boxes"),
-        ({"start": 1, "end": 4, "labels": ["PER"]}, "spans"),
+        ({"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["cat"]}, "regions"),
+        ({"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["cat"]}, "regions"),
+        ({"start": 1, "end": 4, "labels": ["PER"]}, "regions"),
         ({"text": ["a remark"]}, "text"),
         ({"rating": 4}, "number"),
         ({"number": 4}, "number"),
@@ -61,7 +61,7 @@ def test_a_label_studio_region_with_classes_is_never_a_class(tmp_path: Path) -> 
     box = {"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["cat"]}
     whole, part = result("q", {"choices": ["cat"]}), result("q", box)
     path = written(tmp_path, [task(1, by(1, whole), by(2, part)), task(2, by(1, whole))])
-    assert look(path).kinds == {"q": "boxes"}
+    assert look(path).kinds == {"q": "regions"}
     path = written(tmp_path, [task(1, by(1, whole, result("q", {"choices": ["dog"]})))])
     assert look(path).kinds == {"q": "other"}
 

@@ -36,7 +36,7 @@ def test_mturk_forms(tmp_path: Path) -> None:
     ]
     assert look(rows(*several)).answers["q"] == [("W0", "H0", ["a", "b"]), ("W1", "H0", ["b"])]
     boxes = json.dumps([{"box": {"boundingBoxes": [{"left": 1, "top": 2, "label": "x"}]}}])
-    assert look(rows(boxes)).kinds == {"box": "boxes"}
+    assert look(rows(boxes)).kinds == {"box": "JSON"}
     with pytest.raises(InputError, match="line 2"):
         look(rows("not json"))
     assert look(rows("cat", "dog", column="Answer.q.label")).answers["q"][0] == ("W0", "H0", "cat")
@@ -107,11 +107,11 @@ def test_prodigy_variants(tmp_path: Path) -> None:
     seen = look(written(tmp_path, several, "a.jsonl"))
     assert seen.answers == {"accept": [("a", "1", ["A", "B"]), ("b", "1", [])]}
     spans = [{**base, "_session_id": "a", "spans": [{"start": 0, "end": 1, "label": "PER"}]}]
-    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"spans": "spans"}
+    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"spans": "regions"}
     none = [{**base, "_session_id": "a", "tokens": [{"text": "x", "start": 0, "end": 1}]}]
-    assert look(written(tmp_path, none, "a.jsonl")).kinds == {"spans": "spans"}
+    assert look(written(tmp_path, none, "a.jsonl")).kinds == {"spans": "regions"}
     drawn = [{**base, "_session_id": "a", "spans": [{"points": [[1, 2]], "label": "CAR"}]}]
-    assert look(written(tmp_path, drawn, "a.jsonl")).kinds == {"spans": "boxes"}
+    assert look(written(tmp_path, drawn, "a.jsonl")).kinds == {"spans": "regions"}
     nobody = [{**base, "_session_id": None, "accept": ["A"]} for _ in range(2)]
     assert not look(written(tmp_path, nobody, "a.jsonl")).has_workers
     with pytest.raises(InputError, match="no worker is named"):
@@ -120,7 +120,7 @@ def test_prodigy_variants(tmp_path: Path) -> None:
 
 def test_doccano_variants(tmp_path: Path) -> None:
     spans = [{"id": 1, "text": "x", "label": [[0, 1, "PER"]], "Comments": []}]
-    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"label": "spans"}
+    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"label": "regions"}
     table = "id,text,label,user\n1,x,pos,7\n1,x,neg,8\n2,y,pos,7\n3,z,,7\n"
     answers = read_answer_columns([str(written(tmp_path, table, "a.csv"))]).answers
     assert answers.worker.to_pylist() == ["7", "8", "7", "7"]
@@ -183,7 +183,7 @@ def test_zooniverse_kinds(tmp_path: Path) -> None:
         return written(tmp_path, text, "a.csv")
 
     assert look(one(["a", "b"])).answers == {"T0": [("ann", "9", ["a", "b"])]}
-    assert look(one([{"x": 1.5, "y": 2, "tool": 0}])).kinds == {"T0": "boxes"}
+    assert look(one([{"x": 1.5, "y": 2, "tool": 0}])).kinds == {"T0": "regions"}
     assert look(one([{"choice": "DEER", "answers": {}}])).answers["T0"] == [("ann", "9", "DEER")]
     combined = [{"task": "T1", "value": "Yes"}, {"task": "T2", "value": "No"}]
     assert set(look(one(combined)).answers) == {"T1", "T2"}
