@@ -35,7 +35,7 @@ from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
-from misc_cli.readers.values import is_number
+from misc_cli.readers.values import TEXT, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
@@ -94,7 +94,7 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     elif isinstance(error, Refusal):
         found = candidates(source, options, error)
     if not found:
-        raise error
+        raise _one_each(error, source, options) or error
     if found[0].is_strong:
         told = f"{source.name}: a guess: {NO_OTHER}; {found[0].flags} declares it"
         warnings.warn(told, MiscWarning, stacklevel=3)
@@ -105,6 +105,27 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     first, *rest = re.split(r"(?<=[^;]); ", str(error))
     told = "; ".join([first, *(part for part in rest if not re.search(r"--[a-z]", part))])
     raise InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
+
+
+def _one_each(error: InputError, source: Source, options: ReadOptions) -> InputError | None:
+    """Return the refusal of rows that a column names once each, where no columns choose alike."""
+    from misc_cli.readers.read import opened_document
+
+    is_nobodys = ": no worker" in str(error)
+    if not is_nobodys or any(options.columns.values()) or any(_guesses(source, options)):
+        return None
+    document = unwrapped_document(opened_document(source, options))
+    if document.table.header is False or len(document.table.sample) < FEW_ROWS:
+        return None
+    values = [own for own in _vocabularies(Profile(document)).values() if len(own) > 1]
+    try:
+        (name,) = naming_column(document, document.names) or ("",)
+    except Refusal:
+        return None
+    if not name or any(len(one & other) > 1 for one, other in combinations(values, 2)):
+        return None
+    told = f"{name!r} names each row once: one answer each, nothing to vote on"
+    return InputError(f"{source.name}: {told}")
 
 
 def candidates(
@@ -301,6 +322,11 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
         return
     hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
     sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
+    texts = [n for n in profile.names if profile.is_unique(n) and profile.kind(n).name == TEXT]
+    said = {n: set(profile.values(n)) for n in profile.names if n not in texts}
+    if len(texts) == 1 and len(said) > 1 and len(_overlapping(said)) == len(said):
+        layout = Layout("wide", worker=tuple(said), item=(texts[0],))
+        yield 0.9, {**layout.options(profile.document), "header": False}
     for worker, item, label in permutations(profile.names[:MOST_POSITIONS], 3):
         if worker in (sure or cells) and is_key(profile, worker, (item,)):
             kept = profile.filled(label)

@@ -245,7 +245,9 @@ def doubts(answers: Answers) -> list[str]:
     agree, chance, n_pairs = agreement(item.indices, label.indices)
     counts = np.bincount(np.asarray(label.indices))
     n_classes = int((counts > 0).sum())
-    if n_classes > 1 and n_pairs and agree == 0:
+    if not n_pairs:
+        told.append("one answer to each item: nothing to vote on")
+    elif n_classes > 1 and agree == 0:
         told.append("no two answers to an item agree, so all are tied; is this the label's column?")
     elif n_classes > MANY_CLASSES and agree < 2 * chance:
         told.append(f"{n_classes:,} classes, and answers agree no more than by chance")

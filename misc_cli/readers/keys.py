@@ -125,7 +125,7 @@ def is_key(profile: Profile, worker: str, item: Sequence[str]) -> bool:
     kept = profile.filled(worker, *item)
     n_rows, n_items = int(kept.sum()), len(np.unique(profile.codes(*item)[kept]))
     n_pairs = len(np.unique(profile.codes(worker, *item)[kept]))
-    is_once = n_rows >= 0.9 * profile.n_rows and n_pairs >= LEAST_ONCE * n_rows
+    is_once = n_rows >= 0.9 * profile.filled(worker).sum() and n_pairs >= LEAST_ONCE * n_rows
     come_again = 2 <= profile.n_distinct(worker) <= n_rows / 2
     return is_once and come_again and 2 <= n_items <= n_rows / LEAST_EACH
 

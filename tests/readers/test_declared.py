@@ -166,7 +166,7 @@ MEASURED = table(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ITEM_AND_LABEL, "no worker column"),
+        (ITEM_AND_LABEL, "nothing to vote on"),
         (SENTENCES, "hardly a value of column 1"),
         (MEASURED, "measured, not chosen"),
     ],

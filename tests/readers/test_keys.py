@@ -46,3 +46,18 @@ def test_an_id_that_comes_again_beside_choices_alone_is_answered_by_nobody(tmp_p
     rows = [f"{n},{n // 5},{'ab'[n // 5 % 2 ^ (n % 5 == 0)]},{'xyz'[n % 3]}" for n in range(60)]
     with pytest.raises(InputError, match=r"--worker-col none --item-col id --label-col mood$"):
         read(tmp_path, table("index,id,mood,tone", rows))
+
+
+def test_rows_that_an_id_names_once_are_nothing_to_vote_on(tmp_path: Path) -> None:
+    rows = [f"{n},text {n},{'xyz'[n % 3]}" for n in range(30)]
+    with pytest.raises(InputError, match=r"'id' names each row once: .* nothing to vote on$"):
+        read(tmp_path, table("id,body,mood", rows))
+    with pytest.warns(MiscWarning, match="one answer to each item"):
+        read(tmp_path, table("id,body,mood", rows), worker_col="none", label_col="mood")
+
+
+def test_without_a_header_a_text_of_each_row_is_the_item_and_the_rest_vote(tmp_path: Path) -> None:
+    rows = [f"{n % 2},{(n % 2) ^ (n % 9 == 0)},The {n}th of them rode the storm" for n in range(40)]
+    with pytest.warns(MiscWarning, match="a guess"):
+        answers = read(tmp_path, "\n".join(rows) + "\n").answers
+    assert (len(answers), len(set(answers.worker.to_pylist()))) == (80, 2)

@@ -198,7 +198,7 @@ def test_parquet(tmp_path: Path) -> None:
         (b"worker,item,label\na,b,c\na,\0,d\n", "line 3: a NUL byte"),
         ("worker,item,label\na,b,\n\n ,b,c\n", "line 4: a label without its worker"),
         ("worker,item,label\na,b,c\na,,c\n", "line 3: a label without its item"),
-        ("w1,i1\nw2,i2\n", "no column '3' among 1, 2"),
+        ("w1,i1\nw2,i2\n", "no header and 2 columns"),
         ('{"worker": 1, "item": 2, "label": 3}\n{"worker":\n', "line 2: not JSON"),
         (gzip.compress(PLAIN.encode(), mtime=0)[:-9], "damaged gzip"),
         (bz2.compress(PLAIN.encode())[:-9], "damaged bz2"),

@@ -22,7 +22,7 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import NOT_ITEMS
+from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
@@ -97,18 +97,20 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     }
     found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
     found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
+    said = [name for own in declared.values() for name in own]
+    found = {role: [name for name in own if name not in said] for role, own in found.items()}
+    if profile.n_rows >= 20:  # one value names nothing
+        one = [n for n in profile.names if profile.n_distinct(n) < 2]
+        found["item"] = [n for n in found["item"] if n not in one]
     found.update(declared)
     absent = {role for role, own in declared.items() if not own and role != "label"}
     if options.worker_from is not None:
         absent.add("worker")
         found["worker"] = []
     if "label" not in declared:
-        others = [name for own in declared.values() for name in own]
-        own = [name for name in found["label"] if name not in others]
-        if len(own) > 1:
-            kinds = {n: profile.kind(n).name for n in own if n in profile.names}
-            own = [n for n in own if kinds.get(n, CHOICE) in WITH_CLASSES] or own
-        found["label"] = own
+        kinds = {n: profile.kind(n).name for n in found["label"] if n in profile.names}
+        own = [n for n in found["label"] if kinds.get(n, CHOICE) in WITH_CLASSES]
+        found["label"] = own if own and len(found["label"]) > 1 else found["label"]
     taken = (*found["worker"], *found["label"])
     is_plain = [n not in taken and normalise(n) not in _TEXTS for n in found["item"]] == [True]
     if "item" not in declared and not is_plain:
@@ -164,7 +166,7 @@ def _items(profile: Profile, found: Found) -> list[str]:
     taken = {*found["worker"], *found["label"]}
     items = [name for name in found["item"] if name not in taken]
     ids = [n for n in profile.names if normalise(n) in ("id", "uid", "key")]
-    ids = [n for n in ids if profile.n_distinct(n) < profile.filled(n).sum()][:1]
+    ids = [n for n in ids if LEAST_EACH * profile.n_distinct(n) <= profile.filled(n).sum()][:1]
     worker = found["worker"][0] if len(found["worker"]) == 1 else None
     if not items:
         named = [n for n in profile.names if words_of(n) & {"id", "ids"} and n not in taken]
@@ -233,7 +235,7 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     widths = {len(row) for row in table.sample[1:] if any(map(str.strip, row))}
     is_title = len(table.sample) > 2 and widths and len(table.first_row) < min(widths) >= 3
     if len(names) == 1 and not is_title:
-        by_position(document, {}, list(given))  # an error that names --delimiter
+        raise InputError(f"{document.name}: one column; set --delimiter if it holds several")
     if is_title or (table.doubtful and options.header is None):
         raise Refusal(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
@@ -241,7 +243,7 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
             "delete a title above the header",
             is_open=not is_title,
         )
-    if any(given.values()) or options.worker_from is not None or len(names) < 3:
+    if any(given.values()) or options.worker_from is not None:
         chosen = {role: select(document, role, asked) for role, asked in given.items() if asked}
         if options.worker_from is not None:
             chosen["worker"] = ()
@@ -250,11 +252,18 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
         return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **chosen})
     cells = [document.sampled(name) for name in names]
     looks = [_looks(own) for own in cells[:3]]
-    if len(names) > 3 or looks[2]:
+    profile = Profile(document)
+    # of three, who answers what comes again, but not the pair, and a label names no row
+    n_pairs = profile.n_distinct(*names[:2]) if len(names) == 3 else 0
+    is_once = len(names) == 3 and profile.n_rows >= 20 and profile.is_unique(names[2])
+    if len(names) != 3 or looks[2] or is_once or 4 * n_pairs < profile.n_rows:
+        how = "--worker-col, --item-col and --label-col as positions"
+        if len(names) == 2:
+            how = "--worker-col none --item-col 1 --label-col 2 if nobody knows who answered"
         raise Refusal(
             f"{document.name}: no header and {len(names)} columns, so nobody knows which is what; "
-            "say --worker-col, --item-col and --label-col as positions",
-            is_open=len(names) > 3,
+            f"say {how}",
+            is_open=len(names) > 3 or is_once,
         )
     if looks[0] != looks[1] and all(cells[:2]):  # an empty column tells nothing
         is_swapped = looks[1] > looks[0]
