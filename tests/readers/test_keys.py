@@ -53,7 +53,13 @@ def test_rows_that_an_id_names_once_are_nothing_to_vote_on(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"'id' names each row once: .* nothing to vote on$"):
         read(tmp_path, table("id,body,mood", rows))
     with pytest.warns(MiscWarning, match="one answer to each item"):
-        read(tmp_path, table("id,body,mood", rows), worker_col="none", label_col="mood")
+        read(
+            tmp_path,
+            table("id,body,mood", rows),
+            worker_col="none",
+            item_col="id",
+            label_col="mood",
+        )
 
 
 def test_without_a_header_a_text_of_each_row_is_the_item_and_the_rest_vote(tmp_path: Path) -> None:
