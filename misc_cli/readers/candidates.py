@@ -60,6 +60,7 @@ _PROPERTY = re.compile(
 )
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
+_PERSONS = names_in("name fullname person physician voter senator member")
 
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
 Scored = tuple[float, Given]
@@ -192,7 +193,8 @@ def _tried(
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
         return None
     is_few = n_items < 3 and "question" not in given
-    is_few = is_few or (is_guess and len(answers) < LEAST_EACH * n_items)
+    is_thin = len(answers) < LEAST_EACH * n_items and given.get("layout") != "matrix"
+    is_few = is_few or (is_guess and is_thin)
     if is_few or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions
@@ -272,18 +274,21 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
     names, n_rows = document.names, len(document.table.sample)
     if len(names) < 3 or n_rows < FEW_ROWS:
         return
-    if document.format == "npy":
-        numbers = [whole_numbers(document, name) for name in names]
-        sums = [sum(own) for own in zip(*numbers, strict=True)] if all(numbers) else []
-        if len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
-            yield 1.0, {"layout": "counts"}
+    numbers = [whole_numbers(document, name) for name in names]
+    sums = [sum(own) for own in zip(*numbers, strict=True)] if all(numbers) else []
+    is_near = document.format == "npy" and len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1
+    if is_near or runs_with_sum(document, names, len(names)):
+        yield 1.0, {"layout": "counts"}
+        return
     cells = {name: document.sampled(name) for name in names}
     rest = [name for name in names[1:] if cells[name]]
     every = Counter(cell for name in rest for cell in cells[name])
-    blank = [v for v, n in every.items() if not v.isalnum() and not is_number(v) and 2 * n > 9]
-    negative = sorted(v for v in every if v.startswith("-") and is_number(v))
-    nothing = blank if len(blank) == 1 else negative[:1]
-    said = {name: set(cells[name]) - {*nothing, *negative} for name in rest}
+    words = [value for value in every if not is_number(value)]
+    marks = words if len(words) == 1 else [value for value in words if not value.isalnum()]
+    nothing = (
+        marks if len(marks) == 1 else sorted(v for v in every if v[:1] == "-" and is_number(v))
+    )
+    said = {name: set(cells[name]) - {*nothing} for name in rest}
     said = {name: own for name, own in said.items() if own}
     if len(every) > 30 or len(said) < 2 or len(_overlapping(said)) < len(said):
         return
@@ -294,6 +299,8 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
         shares = {gap: _agreement_without(document, gap) for gap in ("0", "-1")}
         nothing = [max(shares, key=lambda gap: shares[gap])]
         if abs(shares["0"] - shares["-1"]) < 0.2:
+            nothing = [gap for gap in shares if 2 * every[gap] > every.total()]
+        if not nothing:
             return
     if nothing:
         given["no_answer"] = nothing[0]
@@ -511,11 +518,20 @@ def _blocks(profile: Profile) -> Iterator[list[str]]:
         is_many = len(names) >= LEAST_ITEMS and (asked or len(names) > n_least)
         if is_many and len(alike) > 0.9 * len(names):
             yield names
+    alike = _overlapping(values) if _people(profile) else []
+    if len(alike) > 2 and _agreement_of_columns(profile, alike)[0] < MOST_AGREE / 2:
+        yield alike
+
+
+def _people(profile: Profile) -> list[str]:
+    """Return the columns that name another person in each row: Clinician 1, Diane Abbott."""
+    found = [n for n in profile.names if normalise(n) in _PERSONS and profile.is_unique(n)]
+    return [n for n in found if all(v[:1].isupper() and " " in v for v in profile.values(n))]
 
 
 def _forms(profile: Profile) -> Iterator[Scored]:
     """Propose columns as items."""
-    people = [n for n in profile.names if is_person(n)]
+    people = [n for n in profile.names if is_person(n)] or _people(profile)
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count

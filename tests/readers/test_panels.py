@@ -90,3 +90,31 @@ def test_ranks_and_columns_that_are_equal_are_no_counts(tmp_path: Path) -> None:
     refused(tmp_path, table("ballot,Ann,Bob,Eve", ranks))
     equal = [f"{at},{at % 4 + 1},{at % 4 + 1}" for at in range(20)]
     refused(tmp_path, table("subject_ids,num_class,num_votes", equal))
+
+
+def test_the_vocabulary_closes_a_panel_that_names_began(tmp_path: Path) -> None:
+    rows = [",".join(WORDS[c] for c in row) + ",5" for row in columns(4, 30)]
+    names = "Annot1,Annot-Peter,Annot3,Annot-Eve,annot_total"
+    workers = read(tmp_path, table(names, rows)).answers.worker.to_pylist()
+    assert sorted(set(workers)) == ["Annot1", "Annot3", "Eve", "Peter"]
+
+
+def test_people_in_rows_answer_columns(tmp_path: Path) -> None:
+    rows = [
+        f"Member {at}," + ",".join(WORDS[c] for c in row)
+        for at, row in enumerate(columns(4, 30, 0.3))
+    ]
+    told = refused(tmp_path, table("Name,Vote1,Vote2,Vote3,Vote4", rows))
+    assert "--worker-col Name --item-col 'Vote*' --layout form" in told
+
+
+def test_the_mark_of_no_answer_is_the_one_that_is_unlike(tmp_path: Path) -> None:
+    """o beside -1, 0 and 1: two of four raters see each case, and -1 is a class."""
+    rows = []
+    for at, row in enumerate(columns(4, 60)):
+        rows.append(
+            "\t".join("o" if n in (at % 4, (at + 1) % 4) else str(c - 1) for n, c in enumerate(row))
+        )
+    with pytest.warns(match="--layout matrix --no-answer o"):
+        found = read(tmp_path, "\n".join(rows) + "\n", "a.txt").answers
+    assert (len(found), set(found.label.to_pylist())) == (120, {"-1", "0", "1"})

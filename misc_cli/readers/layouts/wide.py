@@ -68,6 +68,7 @@ LEAST_ROWS = 10  # whose sums are no chance
 MOST_CLASSES, MOST_COLUMNS = 60, 300
 # cells where programs have nothing, as they write it: Null beside Ultralow is a class
 MOST_TIED = 0.8  # share of rows
+MOST_TOTALS = 5  # that are looked at
 MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 ROLES = {"wide": "worker", "matrix": "worker", "form": "item", "counts": "label"}  # of columns
 
@@ -254,6 +255,7 @@ def _gold_columns(document: Document) -> list[str]:
     return [name for name in document.names if normalise(name) in known]
 
 
+_ALL = names_in("final adjudicated resolved agreed mode mean median any all combined")
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
 _QUESTION = re.compile(r"(?P<who>.+?)[\s_.:]+(?P<what>[A-Za-z]+)")  # alice_mood
@@ -318,9 +320,15 @@ def find_wide(document: Document) -> Several | None:
     )
     people = matched(names, _NAMED, lambda m: (m["word"].lower(), m["name"]))
     people = {
-        word: {w: c for w, c in own.items() if not words_of(w) & (ABOUT | KNOWN["label"])}
+        word: {w: c for w, c in own.items() if not words_of(w) & (ABOUT | KNOWN["label"] | _ALL)}
         for word, own in people.items()
     }
+    same = numbered.get(LABEL, {})  # Annot1, Annot3, Annot-Eve: one panel, if they answer alike
+    values = {cell for column in same.values() for cell in document.sampled(column)}
+    for word, own in people.items():
+        if any(who.lower().startswith(word) for who in same):
+            rest = {w: c for w, c in own.items() if c not in same.values()}
+            same |= {w: c for w, c in rest.items() if values >= {*document.sampled(c)}}
     for found in (
         {q: own for q, own in numbered.items() if len(own) >= 2},
         matched(names, _ADDRESS, lambda m: (LABEL, m[0])),
@@ -477,7 +485,7 @@ def find_counts(document: Document) -> Several | None:
     numbers = [name for name in document.names if whole_numbers(document, name)]
     if len(document.table.sample) < 2 or not numbers or has_raters(document):
         return None
-    totals = [n for n in numbers if words_of(n) & _TOTALS or words_of(n) <= _SUMS]
+    totals = [n for n in numbers if words_of(n) & _TOTALS or normalise(n) in _SUMS][:MOST_TOTALS]
     runs = {name: runs_with_sum(document, numbers, total=name) for name in totals}
     for name, parts in runs.items():
         if _are_rivals(document, parts):
