@@ -156,6 +156,7 @@ def candidates(
         found += filter(None, [_tried(source, options, given, is_guess=True, score=score)])
         n_tried += 1
     is_only = not remedies and n_tried == len(guesses) and len(found) == 1
+    is_only = is_only and EACH not in found[0].given
     return [replace(one, is_strong=one.is_strong and is_only) for one in found]
 
 

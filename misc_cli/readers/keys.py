@@ -18,7 +18,7 @@ import numpy as np
 
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
 from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.values import CHOICE, DATES, is_number
+from misc_cli.readers.values import CHOICE, CHOICES, DATES, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
 
 LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
@@ -94,7 +94,8 @@ def _nobodys(profile: Profile) -> Iterator[Key]:
     rest = [n for n in profile.names if INPUT.match(n)]
     rest = [n for n in rest if profile.n_distinct(n) <= profile.n_rows / LEAST_EACH]
     if rest:
-        labels = [n for n in labels if n.lower().startswith("answer.")]
+        said = [n for n in profile.names if n.lower().startswith("answer.")]
+        labels = [n for n in said if n in labels or profile.kind(n).name == CHOICES]
         most = max(map(profile.n_distinct, rest))
         rest = [n for n in rest if profile.n_distinct(n) >= 0.9 * most][:1]  # the finest
     elif any(profile.is_unique(n) and not _counts_rows(profile, n) for n in profile.names):

@@ -89,6 +89,7 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
             f"{told}: each word is said of one item only: typed, not chosen; nothing to vote on"
         )
     is_log = len(voted) > MANY_NUMBERS and all(one.kind != CHOICE for one in voted)
+    is_log = is_log and not (_are_alike(voted) and min(map(_n_said, voted)) > 0.9 * most)
     if is_log or _are_unlike(voted):
         return Refusal(f"{told}: a survey; name the question that all were asked with --question")
     remedies: list[Mapping[str, Any]] = []
@@ -99,13 +100,18 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     )
 
 
+def _are_alike(questions: Sequence[Question]) -> bool:
+    """Return whether questions are answered in the same words."""
+    labels = [map(str, one.label.to_pylist()) for one in questions]
+    words = [{word.strip() for word in own} - {""} for own in labels]
+    return set().union(*words) in words
+
+
 def _are_unlike(questions: Sequence[Question]) -> bool:
-    """Return whether groups of a form's columns have items of their own, and words of their own."""
-    if questions[0].columns.get("item") != EACH_COLUMN:
-        return False
+    """Return whether these are groups of a form's columns with words and items of their own."""
     items = {frozenset(one.item.unique().to_pylist()) for one in questions}
-    words = [set(map(str, one.label.to_pylist())) for one in questions]
-    return len(items) > 1 and set().union(*words) not in words
+    is_form = questions[0].columns.get("item") == EACH_COLUMN
+    return is_form and len(items) > 1 and not _are_alike(questions)
 
 
 def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
