@@ -28,10 +28,13 @@ MOST_PARTS = 8  # ids that may name an item together
 LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
 _PERSON = re.compile(
     rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
-    r"|listeners?|observers?|jurors?|players?|scorers?|anon|work|pid",
+    r"|listeners?|observers?|jurors?|players?|scorers?|agents?|humans?|anon|work|pid",
     re.IGNORECASE,
 )
-_CALLED = names_in("id ids name number no num code index indices unique uid amt mturk crowd")
+_CALLED = names_in("""
+id ids idx name number no num code index indices unique uid amt mturk crowd anonymised anonymized
+anonymous hashed
+""")
 # Ids of the answer, the worker or the tool, not of what is judged.
 NOT_ITEMS = names_in("""
 annotation assignment answer response label class category session batch job project worker user
