@@ -135,7 +135,9 @@ def show(finished: Finished, console: Console) -> None:
     for run in finished.runs:
         read, outcome = run.read, run.outcome
         aside = None if read is None else read.set_aside
-        rows = summary(outcome, run.places, aside, closely=console.tells and not several)
+        is_named = run.read is None or not run.read.anonymous  # nobody is no spammer
+        closely = console.tells and is_named and not several
+        rows = summary(outcome, run.places, aside, closely=closely)
         if read is not None:
             rows.insert(1, ("read as", read.files[0].read_as or ""))
         if rejection is not None:

@@ -232,15 +232,18 @@ def fit(
     source: Answers | AnswerEngine | None = run.engine if read is None else read.answers
     assert source is not None
     labels = {name: found.labels for name, found in run.known.items()}
-    run.outcome = pipeline.run(
-        source,
-        methods,
-        gold=labels.get("gold"),
-        truth=labels.get("truth"),
-        on_iteration=observer.on_iteration,
-        fitter=None if session is None else session.fit,
-        watch=watch,
-    )
+    with warnings.catch_warnings():
+        if read is not None and read.anonymous:  # seats of nobody do not err together
+            warnings.filterwarnings("ignore", "workers err together", MiscWarning)
+        run.outcome = pipeline.run(
+            source,
+            methods,
+            gold=labels.get("gold"),
+            truth=labels.get("truth"),
+            on_iteration=observer.on_iteration,
+            fitter=None if session is None else session.fit,
+            watch=watch,
+        )
     if run.engine is not None:
         refuse_changed(run.stamps)  # what a cluster's worker lost was read once more
     observer.clear_line()

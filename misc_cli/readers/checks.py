@@ -121,7 +121,10 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not is_declared and (follows or (n_classes > MANY_WORDS and not are_numbers)):
         share = share_of_one_item(question)
         if share > 0.5:
-            told = f"{share:.0%} of {n_classes:,} classes, {_some(values)}, come with one item only"
+            n_items = _n_beside(question.label[:FIRST_ROWS], question.item)
+            own = np.unique(question.label[:FIRST_ROWS].indices)[n_items == 1][:LOOKED_AT]
+            shown = _some(question.label.dictionary.take(own).to_pylist())
+            told = f"{share:.0%} of {n_classes:,} classes, {shown}, come with one item only"
             yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", ()
     is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
     if not is_declared and is_measured and n_classes > MOST_MARKS:
