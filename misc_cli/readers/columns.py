@@ -236,7 +236,7 @@ def written(document: Document, names: Sequence[str], *, pattern: bool = False) 
 
 
 def listing(names: Sequence[str], most: int = MOST_LISTED) -> str:
-    shown = ", ".join(" ".join(name.split())[:40] or "(unnamed)" for name in names[:most])
+    shown = ", ".join(" ".join(name.split())[:40] for name in names[:most])
     return shown + (f", … ({len(names)} columns)" if len(names) > most else "")
 
 

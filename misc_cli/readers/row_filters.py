@@ -27,7 +27,7 @@ from misc_cli.readers.columns import named
 from misc_cli.readers.document import Document, is_one_of, plain_words
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import Question, first_reasons, rows_of, share_of_conflicts, take
-from misc_cli.readers.values import is_number
+from misc_cli.readers.values import MISSING, is_number
 from misc_cli.readers.vocabulary import TRUE_LABELS, names_in, normalise
 
 Numbers = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ isvalid valid islatest latest iscurrent approved isapproved accepted isaccepted
 """)
 _YES, _NO = names_in("true 1 yes t y 1.0"), names_in("false 0 no f n 0.0")
 _BAD_TIMES = names_in("deletedat rejectedat cancelledat canceledat skippedat discardedat")
-_NEVER = {"", "null", "nan", "nat", "none"}
+_NEVER = {"", "nat", "none", *map(str.lower, MISSING)}
 # What kind of row it is: such words count only where other rows have other ones.
 _KINDS = names_in("phase stage type kind labeltype annotationtype block part mode")
 _BAD_KINDS = (

@@ -36,7 +36,7 @@ from misc_cli.readers.source import (
     refuse_odd_bytes,
     refuse_undecodable,
 )
-from misc_cli.readers.values import is_number
+from misc_cli.readers.values import MISSING, is_number
 from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
 SAMPLE_BYTES = 1 << 19
@@ -180,7 +180,7 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
 
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
-    """Return how many lines stand above a sure header: comments, a title, a date, blank ones."""
+    """Return how many lines stand above the table: of one cell, or of any above a sure header."""
     rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
     width = Counter(map(len, rows)).most_common(1)[0][0]
     for at, line in enumerate(lines[:MOST_TITLES]):
@@ -189,8 +189,9 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
         is_short = n_filled < len(synonyms) or len(row) < width - 1
         if not is_short and not (line.startswith("#") and n_filled != width):
             below = list(islice(_records(lines[at:], delimiter), 1, SAMPLE_ROWS))
-            has_title = any(map(str.strip, lines[:at]))
-            return at if has_title and _tell_header(row, below, synonyms)[0] else 0
+            n_cells = max(map(len, _records(lines[:at], delimiter)), default=0)
+            is_sure = n_cells == 1 or _tell_header(row, below, synonyms)[0]
+            return at if n_cells and is_sure else 0
         if line.count('"') % 2:
             return 0
     return 0
@@ -203,10 +204,8 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     used = [(name, column) for name, column in pairs if name or any(column)]
     names, columns = [name for name, _ in used], [column for _, column in used]
     named = list(filter(None, names))
-    numbers = [
-        bool(filled) and all(map(is_number, filled))
-        for filled in ([c for c in column if c not in ("", "NA")] for column in columns)
-    ]
+    filled = [[cell for cell in column if cell not in ("", *MISSING)] for column in columns]
+    numbers = [bool(cells) and all(map(is_number, cells)) for cells in filled]
     has_numbers = any(map(is_number, names))
     # no cell comes back below it; one that comes twice, as tools call a question, nowhere below
     is_new = not any(name in column for name, column in used if name) and (

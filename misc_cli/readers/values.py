@@ -29,6 +29,8 @@ JSON = "JSON"
 URLS = "addresses"
 IDS = "ids"
 OTHER = "other"
+# Cells where programs have nothing, as they write it: Null beside Ultralow is a class
+MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 LOOKED_AT = 4000
 MOST = 0.6  # of the values must look alike for a kind to be told
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"

@@ -73,7 +73,7 @@ KINDS_OF = (
     *("phase", "stage", "type", "kind", "label_type", "annotation_type", "block", "part", "mode"),
 )
 YES, NO = ("true", "1", "yes", "t", "y", "1.0"), ("false", "0", "no", "f", "n", "0.0")
-NEVER, TIMES = ("", "null", "NaN", "NaT", "None"), ("2026-11-16T10:00:00", "1762000000")
+NEVER, TIMES = ("", "null", "NaN", "NaT", "None", "NA"), ("2026-11-16T10:00:00", "1762000000")
 
 
 @pytest.mark.parametrize(

@@ -232,16 +232,13 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
             f"{document.name}: only one row ({shown}); if it is a header, there are no answers, "
             "else say --no-header and name the columns by position"
         )
-    widths = {len(row) for row in table.sample[1:] if any(map(str.strip, row))}
-    is_title = len(table.sample) > 2 and widths and len(table.first_row) < min(widths) >= 3
-    if len(names) == 1 and not is_title:
+    if len(names) == 1:
         raise InputError(f"{document.name}: one column; set --delimiter if it holds several")
-    if is_title or (table.doubtful and options.header is None):
+    if table.doubtful and options.header is None:
         raise Refusal(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
-            "the columns with --worker-col, --item-col and --label-col, else say --no-header; "
-            "delete a title above the header",
-            is_open=not is_title,
+            "the columns with --worker-col, --item-col and --label-col, else say --no-header",
+            is_open=True,
         )
     if any(given.values()) or options.worker_from is not None:
         chosen = {role: select(document, role, asked) for role, asked in given.items() if asked}

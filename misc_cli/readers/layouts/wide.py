@@ -47,7 +47,7 @@ from misc_cli.readers.reading import (
     roles_of,
     take,
 )
-from misc_cli.readers.values import CHOICE, have_classes
+from misc_cli.readers.values import CHOICE, MISSING, have_classes
 from misc_cli.readers.vocabulary import (
     ABOUT,
     BETWEEN,
@@ -66,10 +66,8 @@ from misc_cli.readers.vocabulary import (
 LABEL = "label"  # the question of a table that has no name for it
 LEAST_ROWS = 10  # whose sums are no chance
 MOST_CLASSES, MOST_COLUMNS = 60, 300
-# cells where programs have nothing, as they write it: Null beside Ultralow is a class
 MOST_TIED = 0.8  # share of rows
 MOST_TOTALS = 5  # that are looked at
-MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 ROLES = {"wide": "worker", "matrix": "worker", "form": "item", "counts": "label"}  # of columns
 
 Columns = dict[str, dict[str, str]]  # question → worker, item or class → column
@@ -340,11 +338,11 @@ def find_wide(document: Document) -> Several | None:
                 question: own
                 for question, own in found.items()
                 if len(own) >= 2 and are_answers(document, own) and not words_of(question) & ABOUT
+                if len(with_doubles([*own.values()], names)) == len(own)  # rater_2 twice is two
             }
             columns = [column for own in sure.values() for column in own.values()]
             why = f"a column for each of several workers: {listing(columns, 4)}"
-            is_whole = len(with_doubles(columns, names)) == len(columns)  # rater_2 twice is two
-            return Several("wide", sure, why) if sure and is_whole else None
+            return Several("wide", sure, why) if sure else None
     return None
 
 
