@@ -102,16 +102,16 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
 
 def _are_alike(questions: Sequence[Question]) -> bool:
     """Return whether questions are answered in the same words."""
-    labels = [map(str, one.label.to_pylist()) for one in questions]
-    words = [{word.strip() for word in own} - {""} for own in labels]
+    texts = (one.label.flatten() if one.kind == CHOICES else one.label for one in questions)
+    words = [{word.strip() for word in own.unique().to_pylist()} - {""} for own in texts]
     return set().union(*words) in words
 
 
 def _are_unlike(questions: Sequence[Question]) -> bool:
     """Return whether these are groups of a form's columns with words and items of their own."""
-    items = {frozenset(one.item.unique().to_pylist()) for one in questions}
-    is_form = questions[0].columns.get("item") == EACH_COLUMN
-    return is_form and len(items) > 1 and not _are_alike(questions)
+    if questions[0].columns.get("item") != EACH_COLUMN or _are_alike(questions):
+        return False
+    return len({frozenset(one.item.unique().to_pylist()) for one in questions}) > 1
 
 
 def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
@@ -166,10 +166,8 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     if is_only and 2 * _n_said(choices[0]) >= max(map(_n_said, found)):
         return choices  # a number beside the only choice is a score
     if not found and all(one.kind == NUMBER for one in named):
-        raise InputError(
-            f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on; "
-            "name the label with --label-col"
-        )
+        told = f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on"
+        raise InputError(f"{told}; name the label with --label-col")
     return found or named
 
 
@@ -181,9 +179,7 @@ def _has_few(question: Question) -> bool:
         return False
     if question.kind == NUMBER:
         return is_scale(words)
-    words_each = sum(len(word.split()) for word in words) / max(1, len(words))
-    n_often = 4 if words_each > 3 else 2  # sentences come again where they are classes
-    return len(question) < 10 or n_often * len(words) <= len(question)
+    return len(question) < 10 or 2 * len(words) <= len(question)
 
 
 def _by_name(

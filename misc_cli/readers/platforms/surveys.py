@@ -37,20 +37,20 @@ from misc_cli.readers.vocabulary import (
 )
 
 MOST = 0.8  # of the questions have one scale: the others are left out, with a word
-_NUMBERS = re.compile(r"(?<=Q)\d+|(?<=_)\d+$")  # in Qualtrics' names of questions
+_OF_ITEM = re.compile(r"(?<![.\d])\d+|[:(\[].*")  # what differs between columns called alike
 
 
 def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
     """Return the questions of a form, those that are answered in the same few words together.
 
-    Numbers mean the same only in columns that are called alike: Q3.2_1, Q3.2_2, Q4.2_1.
+    Numbers mean the same only in columns that are called alike: Q3.2_1, Q4.2_1, "Fun: a", "Fun: b".
     """
     found: list[tuple[set[str], list[str]]] = []
     for name, bare in zip(names, undoubled(names), strict=True):
         cells = document.sampled(name)
         if not cells or is_remark(name) or not have_classes(cells):
             continue
-        called = _NUMBERS.sub("#", bare)
+        called = _OF_ITEM.sub("#", bare)
         values = {f"{cell} {called}" if is_number(cell) else cell for cell in cells}
         joined = [group for group in found if group[0] & values]
         found = [group for group in found if group not in joined]
@@ -81,9 +81,8 @@ def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Rea
         aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
     named = worker_column(document, options, several.taken)
     reading = cells_as_answers(document, several, named, out)
-    notes = list(reading.notes)
-    if rest and is_one:
-        notes.append(f"{document.name}: {listing(rest, 4)} have other answers and are left out")
+    left = f"{document.name}: {listing(rest, 4)} have other answers and are left out"
+    notes = [*reading.notes, *([left] if rest and is_one else [])]
     return replace(reading, aside=aside, notes=notes, view=document, layout=None)
 
 
