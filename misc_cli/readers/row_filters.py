@@ -81,7 +81,6 @@ _SECONDS = (
     *("worktimeinseconds", "leadtime", "durationseconds", "durationinseconds", "duration"),
     *("seconds", "timespent", "elapsedseconds", "elapsedtime", "elapsed", "timetaken", "worktime"),
 )
-NO_ANSWER = "no answer"
 # What programs write into a cell that holds nothing; no person chooses such a label.
 _NOTHING = "nan,<na>,nat,#n/a"
 
@@ -164,7 +163,7 @@ def counting_rows(
     hits = [word.strip().casefold() in words for word in question.label.dictionary.to_pylist()]
     if any(hits):
         blank = np.asarray(hits)[np.asarray(question.label.indices)]
-        aside[NO_ANSWER] = rows_of(question)[blank]
+        aside["no answer"] = rows_of(question)[blank]
         question = take(question, np.flatnonzero(~blank))
     return question, aside
 

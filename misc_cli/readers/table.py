@@ -217,7 +217,9 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     if doubtful:  # a point for ids below, two for numbers
         with_digits = [c and all(re.search(r"\d", cell) for cell in c) for c in columns]
         points += sum(numbers) + sum(map(bool, with_digits))
-    is_frame = len(names) > 2 and names == ["", *map(str, range(len(names) - 1))]  # of pandas
+    # nameless, and tells rows apart: a data frame's index
+    is_frame = len(names) > 2 and not names[0] and all(names[1:]) and all(columns[0])
+    is_frame = is_frame and len(set(columns[0])) == len(columns[0]) > 1
     # the first row alone holds no numbers where most columns hold nothing else
     some_named = 2 * len(named) >= len(names)
     is_above = not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2)

@@ -131,11 +131,18 @@ def test_lines_are_counted_from_the_files_first(tmp_path: Path) -> None:
         read_text(tmp_path, "# note\nworker,item,label\nw1,i1,cat\nw2,i1,dog\nw3,i1\n")
 
 
-@pytest.mark.parametrize("text", ["foo,bar,baz\n1,2,3\n2,2,4\n", "foo,bar,baz\nw1,i1,a\nw2,i1,b\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "foo,bar,baz\n1,2,3\n2,2,4\n",
+        "foo,bar,baz\nw1,i1,a\nw2,i1,b\n",
+        ",foo,bar,baz\n0,ann,bee,cat\n1,ann,dog,cat\n",  # the index of a data frame
+    ],
+)
 def test_names_that_say_nothing_are_still_a_header(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"foo, bar, baz.*--worker-col.*--no-header"):
         read_text(tmp_path, text)
-    named = read_text(tmp_path, text, worker_col="foo", item_col="bar", label_col="3")
+    named = read_text(tmp_path, text, worker_col="foo", item_col="bar", label_col="baz")
     assert len(named.answers) == 2
 
 
