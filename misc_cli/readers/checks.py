@@ -7,7 +7,6 @@ thousand answers and ten million.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from shlex import quote
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
+from misc_cli.readers.keys import item_of
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
@@ -210,10 +210,10 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
         if column is not None:
             by = f"Column {column!r} tells them apart: --group-by {quote(column)} reads questions."
         if document.table.header:  # columns under which a worker answers an item once
-            parts = [name for name in profile.item_parts if name != roles["label"]]
+            parts = [n for n in profile.names if n not in (roles["worker"], roles["label"])]
+            item, _ = item_of(profile, roles["worker"], parts)
             given = {"worker_col": roles["worker"], "label_col": roles["label"]}
-            sets = islice(profile.item_keys(roles["worker"], parts), 2)
-            remedies = [{**given, "item_col": written(document, item)} for item in sets] or OTHERS
+            remedies = [{**given, "item_col": written(document, item)}] if item else OTHERS
     if 2 * n_conflicts < n_pairs and not is_repeated:
         by += " If these are corrections, say --duplicates last, first or all"
     told = f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels"

@@ -17,6 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
+from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import CHOICE, CHOICES, DATES, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
@@ -71,9 +72,9 @@ def find_keys(profile: Profile) -> Iterator[Key]:
     """Yield keys: with a person, else with a plain id beside a known item, else of nobody."""
     people = [n for n in profile.names if is_person(n)]
     for worker in (n for n in people if _comes_again(profile, n)):
-        item, is_told = _item_of(profile, worker, [n for n in profile.names if n not in people])
+        item, is_told = item_of(profile, worker, [n for n in profile.names if n not in people])
         if item:
-            yield Key((worker,), item, _labels_of(profile, worker, item), is_told)
+            yield Key((worker,), item, labels_of(profile, [worker], item), is_told)
             return  # another person is the same one
     if people:
         return
@@ -81,7 +82,7 @@ def find_keys(profile: Profile) -> Iterator[Key]:
     ids = [n for n in profile.names if normalise(n) in ("id", "uid", "subject", "subjectid")]
     for worker in (n for n in ids if n not in items and _comes_again(profile, n)):
         for name in (n for n in items if is_key(profile, worker, (n,))):
-            labels = _labels_of(profile, worker, (name,))
+            labels = labels_of(profile, [worker], [name])
             yield Key((worker,), (name,), labels, _is_full(profile, worker, name))
             return
     yield from _nobodys(profile)
@@ -111,7 +112,7 @@ def _nobodys(profile: Profile) -> Iterator[Key]:
         n_items, n_all = profile.n_distinct(*own), profile.n_distinct(*rest)
         is_named = known or all(INPUT.match(n) or normalise(n).endswith("id") for n in own)
         if is_named and 3 <= n_items == n_all <= profile.n_rows / LEAST_EACH:
-            found = [n for n in labels if not _follows(profile, own, n)]
+            found = [n for n in labels if not follows(profile, own, n)]
             apart = [n for n in found if profile.n_distinct(*own, n) > LEAST_ONCE * profile.n_rows]
             if not apart or known:  # a condition, not an answer
                 yield Key((), own, tuple(found), False)
@@ -143,7 +144,7 @@ def _is_full(profile: Profile, worker: str, *item: str) -> bool:
     return profile.n_distinct(worker, *item) >= FULL * n_workers * n_items
 
 
-def _follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
+def follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
     """Return whether a column is the same in all rows of an owner, seen often enough."""
     kept = profile.filled(*owner, name)
     n_owners = len(np.unique(profile.codes(*owner)[kept]))
@@ -151,13 +152,13 @@ def _follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
     return int(kept.sum()) - n_owners >= LEAST_AGAIN and n_pairs == n_owners
 
 
-def _item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+def item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """Return the columns that a worker answers once, and whether their names tell so, too.
 
     An id and all ids that do not follow from it, else what was asked of all, else the only one.
     """
     free = [n for n in names if _may_name(profile, n) and not profile.is_unique(n)]
-    free = [n for n in free if not _follows(profile, (worker,), n)]
+    free = [n for n in free if not follows(profile, (worker,), n)]
     n_workers = profile.n_distinct(worker)
     # what is shown to some of them only is part of what they judge, perhaps
     apart = [n for n in names if words_of(n) & {"id", "ids"} and not words_of(n) & NOT_ITEMS]
@@ -206,18 +207,26 @@ def _is_label(profile: Profile, name: str) -> bool:
     return n_values > 1 and is_few and not is_about and profile.has_classes(name)
 
 
-def _labels_of(profile: Profile, worker: str, item: Sequence[str]) -> tuple[str, ...]:
+def labels_of(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> tuple[str, ...]:
     """Return what is left: few classes, and nothing that follows from what workers did not say."""
-    free = [n for n in profile.names if n != worker and n not in item and _is_label(profile, n)]
-    free = [n for n in free if not any(_follows(profile, own, n) for own in ((worker,), item))]
-    often = [n for n in free if profile.n_distinct(worker, n) < LEAST_ONCE * profile.n_rows]
-    free = [n for n in free if n in often or profile.n_distinct(n) <= 11]  # the nth of a worker's
-    others = [n for n in profile.names if n != worker and _comes_again(profile, n)]
-    derived = []
+    taken = (*worker, *item)
+    free = [n for n in profile.names if n not in taken and _is_label(profile, n)]
+    owners = [own for own in (worker, item) if own]
+    free = [n for n in free if not any(follows(profile, own, n) for own in owners)]
+    if worker:  # what tells a worker's answers apart is their order
+        again = LEAST_ONCE * profile.n_rows
+        free = [
+            n for n in free if len(profile.values(n)) < 12 or profile.n_distinct(*worker, n) < again
+        ]
+    others = [n for n in profile.names if n not in worker and _comes_again(profile, n)]
+    found = []
     for name in free:
         finer = [n for n in others if profile.n_distinct(n) > profile.n_distinct(name)]
-        derived += [name] if any(_follows(profile, (n,), name) for n in finer) else []
-    found = [n for n in free if n not in derived]
+        found += [name] if not any(follows(profile, (n,), name) for n in finer) else []
+    codes = profile.codes(*item)
+    spam = [n for n in found if "spam" in words_of(n)]  # of the worker, if answers do not agree
+    agree = {n: agreement(codes, profile.codes(n)) for n in spam}
+    found = [n for n in found if n not in spam or agree[n][0] > agree[n][1]]
     marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
     stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
     found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]

@@ -6,9 +6,8 @@ looks at the sample, a proposal at the first 20,000 rows: answers to an item may
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.readers.document import Document, text_array
-from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.values import CHOICE, NUMBER, WITH_CLASSES, Kind, is_scale, kind_of_values
-from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, names_in, normalise, words_of
+from misc_cli.readers.values import CHOICE, NUMBER, Kind, is_scale, kind_of_values
+from misc_cli.readers.vocabulary import SYNONYMS, names_in
 
 MOST_ROWS = 20_000
-MOST_KEYS = 10  # columns that an item's name is looked for in
 KNOWN = {role: {word for tier in tiers for word in tier} for role, tiers in SYNONYMS.items()}
 # Parts of an item's name beside ids: what was compared, by which system, in which turn.
 PARTS = names_in("""
 model system turn question prompt word sentence source target doc document segment pair id ids
 dataset instance item index term topic hash text image sys
 """)
-LEAST = 4  # values that come again; fewer prove nothing
 
 
 class Profile:
@@ -100,65 +96,10 @@ class Profile:
         is_whole = all(value.lstrip("+-").isdigit() for value in values)
         return kind.name == CHOICE or (kind.name == NUMBER and is_scale(values) and is_whole)
 
-    def may_be_answers(self, name: str) -> bool:
-        """Return whether a column has few values that come again, and is not about the answer."""
-        values, kind = self.values(name), self.kind(name)
-        words = words_of(name)
-        if words & ABOUT or not words or len(values) < 2:
-            return False
-        if kind.name == NUMBER and not is_scale(values):
-            return False
-        return len(values) <= max(5, min(50, self.n_rows / 2)) or kind.name not in WITH_CLASSES
-
-    def always_same(self, owner: str, name: str) -> bool:
-        """Return whether every owner that comes again, four or more, has one value of a column."""
-        n_rows, n_values = self._of_those_again([owner], name)
-        return len(n_rows) >= LEAST and bool((n_values == 1).all())
-
     def tells_apart(self, key: Sequence[str], name: str) -> bool:
         """Return whether rows with the same key differ in a column: it is part of the key."""
-        n_rows, n_values = self._of_those_again(key, name)
-        return bool(len(n_rows) and (n_values == n_rows).mean() >= 0.8)
-
-    def _of_those_again(self, key: Sequence[str], name: str) -> tuple[Any, Any]:
-        """Return the number of rows, and of values of a column, of each key that comes again."""
         keys, pairs = self.codes(*key), self.codes(*key, name)
         n_rows = np.bincount(keys)
         n_values = np.bincount(keys[np.unique(pairs, return_index=True)[1]], minlength=len(n_rows))
-        return n_rows[n_rows > 1], n_values[n_rows > 1]
-
-    def crosses(self, worker: str, item: str) -> bool:
-        """Return whether these can be worker and item: mostly asked once, of several workers."""
-        kept = self.filled(worker, item)
-        pairs = np.unique(self.codes(worker, item)[kept], return_index=True)[1]
-        shared = np.bincount(self.codes(item)[kept][pairs])
-        n_items, n_again = int((shared > 0).sum()), int((shared > 1).sum())
-        return 2 <= n_items <= 2 * n_again and len(pairs) >= 0.8 * kept.sum()
-
-    @property
-    def item_parts(self) -> list[str]:
-        """Return the columns that are called as parts of an item's name are, likeliest first."""
-        times = names_in("time date annotation assignment")
-        names = [n for n in self.names if not is_standing(n) and not words_of(n) & times]
-        known = [n for n in names if normalise(n) in KNOWN["item"]]
-        parts = [n for n in names if normalise(n).endswith("id") or words_of(n) & PARTS]
-        parts.sort(key=lambda name: -self.n_distinct(name))
-        return list(dict.fromkeys([*known, *parts]))
-
-    def item_keys(
-        self, worker: str, names: Sequence[str], most: int = 3
-    ) -> Iterator[tuple[str, ...]]:
-        """Yield sets of columns under which workers answer each item about once, small ones first.
-
-        Items then have several answers. `names` may be part of an item's, the likeliest first.
-        """
-        free = [n for n in names if n != worker and self.n_distinct(n) > 1][:MOST_KEYS]
-        kept = self.filled(worker)
-        n_rows = int(kept.sum()) if kept.sum() >= 10 else 0
-        for size in range(1, most + 1):
-            for own in combinations(free, size):
-                item = tuple(n for n in self.names if n in own)
-                n_items = len(np.unique(self.codes(*item)[kept]))
-                n_pairs = len(np.unique(self.codes(worker, *item)[kept]))
-                if n_pairs >= 0.95 * n_rows and 3 <= n_items <= n_rows / 1.5:
-                    yield item
+        again = n_rows > 1
+        return bool(again.any() and (n_values == n_rows)[again].mean() >= 0.8)

@@ -22,11 +22,11 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS
+from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS, follows, is_key, labels_of
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import Question, Reading, from_columns
-from misc_cli.readers.row_filters import gold_of, is_standing, rows_out
+from misc_cli.readers.row_filters import gold_of, rows_out
 from misc_cli.readers.values import CHOICE, WITH_CLASSES
 from misc_cli.readers.vocabulary import (
     ABOUT,
@@ -124,7 +124,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
         found["worker"] = []
     if not found["label"] and (found["worker"] or "worker" in absent) and found["item"]:
-        found["label"] = _answers(profile, found)
+        found["label"] = _answers(profile, found["worker"], found["item"])
     is_single = all(len(own) == 1 for own in found.values())
     if "label" not in declared and is_single and len(names) > len(found):
         _refuse_consensus(profile, found)
@@ -167,59 +167,42 @@ def _items(profile: Profile, found: Found) -> list[str]:
     items = [name for name in found["item"] if name not in taken]
     ids = [n for n in profile.names if normalise(n) in ("id", "uid", "key")]
     ids = [n for n in ids if LEAST_EACH * profile.n_distinct(n) <= profile.filled(n).sum()][:1]
-    worker = found["worker"][0] if len(found["worker"]) == 1 else None
-    if not items:
+    if not items and not ids and len(found["worker"]) == 1 and taken <= {*profile.names}:
         named = [n for n in profile.names if words_of(n) & {"id", "ids"} and n not in taken]
         named = [n for n in named if not words_of(n) & NOT_ITEMS]
-        if not ids and worker in profile.names and len(named) == 1:
-            ids = [n for n in named if profile.crosses(str(worker), n)]
-        return ids
+        return [n for n in named if is_key(profile, found["worker"][0], [n])][:1]
     if len(items) == 1 and ids and normalise(items[0]) in _TEXTS and items[0] in profile.names:
-        return ids if profile.always_same(ids[0], items[0]) else items
-    return items
+        return ids if follows(profile, ids, items[0]) else items
+    return items or ids
 
 
-def _answers(profile: Profile, found: Found) -> list[str]:
-    """Return what may be answers, where nothing but its place says so.
-
-    One column alone must differ within items and within workers: what is always the same for a
-    worker is about the worker, for an item about the item. Several are for the user to tell apart.
-    """
-    owners = [n for n in (*found["worker"], *found["item"]) if n in profile.names]
-    rest = [n for n in profile.names if n not in owners]
-    names = [n for n in rest if profile.may_be_answers(n) and normalise(n) not in KNOWN["item"]]
-    if len(rest) == 1:
-        names = [name for name in rest if not words_of(name) & ABOUT]
-    names = [name for name in names if not is_standing(name)] or names
-    item = found["item"][0]
-    if item in profile.names:  # what was judged is nearly its own for each item, and no answer
-        many = [n for n in names if 2 * profile.n_distinct(n) > profile.n_distinct(item)]
-        about = [n for n in many if profile.always_same(item, n)]
-        names = [n for n in names if n not in about] or names
-    free = [n for n in names if not any(profile.always_same(owner, n) for owner in owners)]
-    return names if len(names) > 1 and not free else free
+def _answers(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> list[str]:
+    """Return what may be answers, where nothing but its place says so."""
+    rest = [n for n in profile.names if n not in (*worker, *item)]
+    if not {*worker, *item} <= {*profile.names}:
+        return []
+    owners = [own for own in (worker, item) if own]
+    if len(rest) == 1 and not words_of(rest[0]) & ABOUT:
+        return [n for n in rest if not any(follows(profile, own, n) for own in owners)]
+    return list(labels_of(profile, worker, item))
 
 
 def _refuse_consensus(profile: Profile, found: Found) -> None:
     """Refuse a label that never differs within an item, beside another that does."""
     (label,), (item,), (worker,) = found["label"], found["item"], found["worker"]
-    if not {label, item, worker} <= set(profile.names) or not profile.always_same(item, label):
+    if not {label, item, worker} <= set(profile.names) or not follows(profile, [item], label):
         return
     n_items, n_labels = profile.n_distinct(item), profile.n_distinct(label)
     is_chance = n_labels == 1 or 2 * n_labels <= n_items < CHANCE  # so few may agree by chance
-    for name in profile.names:
-        if name in (label, item, worker) or is_standing(name) or profile.always_same(item, name):
-            continue
-        is_named = normalise(name) in KNOWN["label"]
-        is_answer = profile.may_be_answers(name) and not profile.always_same(worker, name)
-        is_answer = is_answer and normalise(name) not in KNOWN["item"] and not is_chance
-        if (is_named or is_answer) and profile.kind(name).name in WITH_CLASSES:
-            raise Refusal(
-                f"{profile.document.name}: {label!r} is the same for all answers to an item and "
-                f"{name!r} is not: which one did the workers give? Say --label-col {quote(name)} "
-                f"or --label-col {quote(label)}",
-                [{"label_col": name}],
-            )
+    others = [n for n in labels_of(profile, [worker], [item]) if n != label]
+    others = [n for n in others if normalise(n) in KNOWN["label"] or not is_chance]
+    for name in others[:1]:
+        raise Refusal(
+            f"{profile.document.name}: {label!r} is the same for all answers to an item and "
+            f"{name!r} is not: which one did the workers give? Say --label-col {quote(name)} "
+            f"or --label-col {quote(label)}",
+            [{"label_col": name}],
+        )
 
 
 def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> Layout:
