@@ -226,7 +226,7 @@ def labels_of(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> t
     codes = profile.codes(*item)
     spam = [n for n in found if "spam" in words_of(n)]  # of the worker, if answers do not agree
     agree = {n: agreement(codes, profile.codes(n)) for n in spam}
-    found = [n for n in found if n not in spam or agree[n][0] > agree[n][1]]
+    found = [n for n in found if n not in spam or agree[n][2] < 10 or agree[n][0] > agree[n][1]]
     marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
     stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
     found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]
