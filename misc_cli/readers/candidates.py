@@ -225,6 +225,8 @@ def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions
         names = [name.strip() for name in given["worker_col"].split(",")]
+        if len(names) == 2 and not words_of(names[0]) & (_PEOPLE | _ANSWERS):
+            return False  # two may as well be two things
         return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
     if layout == "long":  # bare positions, or a label that nearly follows from the item
         is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
@@ -471,6 +473,8 @@ def _wide(profile: Profile) -> Iterator[Scored]:
         is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
         if is_about or forms & set(names) or _are_things(profile, stem, names):
             continue
+        if not _is_closed(profile, names):
+            continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
         if not is_alike or runs_with_sum(document, names, len(names)):
@@ -480,6 +484,25 @@ def _wide(profile: Profile) -> Iterator[Scored]:
             is_sure = kappa > 0.2 and len(names) <= 5 and profile.n_rows > 10 * len(names)
             if is_told or not stem or given["item_col"] != ROW or is_sure:
                 yield kappa + is_told + 0.5 * bool(stem), given
+
+
+def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
+    """Return whether no column is left out that chooses from the same values and is called alike.
+
+    hate_1, hate_2 and spam_1, spam_2 are two questions: as many columns, of the same keys.
+    """
+    values = _vocabularies(profile)
+    shared = set().union(*(values.get(name, set()) for name in names))
+    keys = {_stem_and_key(name)[1] for name in names}
+    begins = {re.split(r"[\W_\d]", name.strip())[0] for name in names}
+    longest = max(map(len, names))
+    families: dict[str, set[str]] = {}
+    for name in (n for n in values if n not in names and not GOLD.fullmatch(n)):
+        stem, key = _stem_and_key(name)
+        is_alike = bool(stem) and re.split(r"[\W_\d]", name.strip())[0] in begins
+        if values[name] == shared and (is_alike or len(name) <= longest < 4):
+            families.setdefault(stem, set()).add(key)
+    return all(own == keys for own in families.values())
 
 
 def _agreement_of_columns(profile: Profile, names: Sequence[str]) -> tuple[float, float]:
