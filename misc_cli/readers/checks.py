@@ -176,7 +176,9 @@ def _mixed_up(
         return
     # each answer has a worker or an item of its own, or a model is judged
     is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
-    is_odd |= normalise(worker) in _MODELS and normalise(question.columns["label"]) in _JUDGED
+    is_judged = normalise(question.columns["label"]) in _JUDGED
+    is_judged = is_judged or 2 * n_answers < 3 * len(question.item.dictionary)
+    is_odd |= normalise(worker) in _MODELS and is_judged
     if is_odd and normalise(worker) in WEAK_WORKERS:
         told = f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
         told += f"{quote(worker)} if these gave the labels (none if nobody is named)"
