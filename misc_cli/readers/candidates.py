@@ -36,7 +36,15 @@ from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import TEXT, is_number
-from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import (
+    ABOUT,
+    NAMING,
+    WEAK_WORKERS,
+    WORKER_NAME,
+    names_in,
+    normalise,
+    words_of,
+)
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -195,7 +203,8 @@ def _tried(
         return None
     is_few = n_items < 3 and "question" not in given
     is_thin = len(answers) < LEAST_EACH * n_items and given.get("layout") != "matrix"
-    is_few = is_few or (is_guess and is_thin)
+    is_weak = normalise(table.files[0].columns.get("worker", "")) in WEAK_WORKERS
+    is_few = is_few or (is_thin and (is_guess or is_weak))
     if is_few or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions

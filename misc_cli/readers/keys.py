@@ -26,6 +26,7 @@ LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to v
 LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
 FULL = 0.8  # of all pairs of worker and item: each was asked of each
 MOST_PARTS = 8  # ids that may name an item together
+MOST_DERIVED = 30  # columns that may follow from each other
 LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
 _PERSON = re.compile(
     rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
@@ -219,6 +220,7 @@ def labels_of(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> t
             n for n in free if len(profile.values(n)) < 12 or profile.n_distinct(*worker, n) < again
         ]
     others = [n for n in profile.names if n not in worker and _comes_again(profile, n)]
+    others = others if len(free) <= MOST_DERIVED else []  # so many are questions
     found = []
     for name in free:
         finer = [n for n in others if profile.n_distinct(n) > profile.n_distinct(name)]
