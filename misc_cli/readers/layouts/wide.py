@@ -563,6 +563,7 @@ def runs_with_sum(
         runs = sums[width:] - sums[:-width]
         aim = runs[:, :1] if aims is None else aims
         fits = (runs == aim).all(axis=1) & (runs.max(axis=1) > (2 if aims is None else 1))
+        fits &= (runs.max(axis=1) != 100) | (aims is not None)  # per cent
         for first in np.flatnonzero(fits):
             run = own[first : first + width]
             rows = np.sort([counted[name] for name in run], axis=0)
