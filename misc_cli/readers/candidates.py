@@ -35,7 +35,7 @@ from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.source import Source, open_source
-from misc_cli.readers.values import TEXT, is_number
+from misc_cli.readers.values import NUMBER, TEXT, is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     NAMING,
@@ -458,17 +458,12 @@ def _are_things(profile: Profile, stem: str, names: Sequence[str]) -> bool:
         found, key = _stem_and_key(name)
         if found != stem and key in keys and not words_of(name) & (ABOUT - NAMING | _PEOPLE):
             families.setdefault(found, []).append(name)
-    for own in families.values():
+    for own in families.values() if stem else ():
         pairs = [*zip(own, names, strict=False)]
         is_paired = all((profile.filled(a) == profile.filled(b)).mean() > 0.9 for a, b in pairs)
-        if stem and len(own) == len(names) and is_paired:
-            places = [profile.document.names.index(name) for name in own]
-            rows = [
-                [row[at] for at in places if at < len(row)] for row in profile.document.table.sample
-            ]
-            texts = [[cell for cell in row if cell and not is_number(cell)] for row in rows]
-            if sum(len({*row}) == len(row) > 1 for row in texts) > 0.8 * len(texts):
-                return True
+        are_many = all(len(profile.values(name)) >= FEW_CLASSES for name in own)
+        if len(own) == len(names) and is_paired and are_many:
+            return not all(profile.kind(name).name == NUMBER for name in own)
     return False
 
 
