@@ -39,7 +39,6 @@ from misc_cli.readers.values import NUMBER, TEXT, is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     NAMING,
-    WEAK_WORKERS,
     WORKER_NAME,
     names_in,
     normalise,
@@ -203,8 +202,8 @@ def _tried(
         return None
     is_few = n_items < 3 and "question" not in given
     is_thin = len(answers) < LEAST_EACH * n_items and given.get("layout") != "matrix"
-    is_weak = normalise(table.files[0].columns.get("worker", "")) in WEAK_WORKERS
-    is_few = is_few or (is_thin and (is_guess or is_weak))
+    is_model = "model" in words_of(table.files[0].columns.get("worker", ""))
+    is_few = is_few or (is_thin and (is_guess or is_model))
     if is_few or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions
