@@ -65,6 +65,7 @@ _PROPERTY = re.compile(
     r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
     re.IGNORECASE,
 )
+_PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
 _PERSONS = names_in("name fullname person physician voter senator member")
@@ -233,8 +234,6 @@ def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions
         names = [name.strip() for name in given["worker_col"].split(",")]
-        if len(names) == 2 and not words_of(names[0]) & (_PEOPLE | _ANSWERS):
-            return False  # two may as well be two things
         return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
     if layout == "long":  # bare positions, or a label that nearly follows from the item
         is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
@@ -475,6 +474,9 @@ def _wide(profile: Profile) -> Iterator[Scored]:
         is_told = is_told or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
         is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
         if is_about or forms & set(names) or _are_things(profile, stem, names):
+            continue
+        is_pair = len(names) == 2 and not is_told  # two of many columns may be two things
+        if is_pair and (len(profile.names) > 4 or any(words_of(n) & _PREDICTED for n in names)):
             continue
         if not _is_closed(profile, names):
             continue

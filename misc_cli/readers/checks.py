@@ -130,6 +130,9 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if not is_declared and is_measured and n_classes > MOST_MARKS:
         yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
     is_found = not is_declared and options.layout is None
+    if is_found and n_classes > MANY_CLASSES and n_pairs > 2 * FEW and agree < 2 * chance:
+        told = f"{n_classes:,} classes, {_some(values)}, and answers agree no more than by chance"
+        yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
     if is_found and n_pairs > 2 * FEW and agree < chance / 2:
         told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
         if (_n_beside(question.worker, question.label) > 1).any():  # else they may not meet at all
