@@ -221,10 +221,11 @@ def labels_of(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> t
         ]
     others = [n for n in profile.names if n not in worker and _comes_again(profile, n)]
     others = others if len(free) <= MOST_DERIVED else []  # so many are questions
-    found = []
-    for name in free:
-        finer = [n for n in others if profile.n_distinct(n) > profile.n_distinct(name)]
-        found += [name] if not any(follows(profile, (n,), name) for n in finer) else []
+    finer = {n: [o for o in others if profile.n_distinct(o) > profile.n_distinct(n)] for n in free}
+    derived = {n: [o for o in own if follows(profile, (o,), n)] for n, own in finer.items()}
+    found = [n for n in free if set(derived[n]) <= set(free)]
+    plain = [n for n in found if not derived[n]]
+    found = plain if len(plain) == 1 else found  # else a question may follow from another one
     codes = profile.codes(*item)
     spam = [n for n in found if "spam" in words_of(n)]  # of the worker, if answers do not agree
     agree = {n: agreement(codes, profile.codes(n)) for n in spam}

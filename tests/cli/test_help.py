@@ -133,7 +133,7 @@ HINTS = {
     "aggregate answer.csv": "answer.csv: no such file; did you mean answers.csv?",
     "workers label.run.json": "did you mean labels.run.json?",
     "aggregate answers.csv --worker-col wroker": "among worker, item, label; did you mean worker?",
-    "aggregate answers.csv --delimiter ;": "--delimiter if the columns were split wrongly",
+    "aggregate answers.csv --delimiter ;": "one column; set --delimiter",
     "aggregate only.csv": "only one row (w, i, l); if it is a header, there are no answers",
     "aggregate answers.csv --completer tucker --fast --ranks 9,1,9": "R1 = 9 is too large; 3 wor",
     "aggregate folder": "folder/broken.json, line 2: not JSON",

@@ -70,8 +70,9 @@ def test_the_only_reading_in_which_answers_agree_is_read(tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"try: misc aggregate .*Eva,Bob,Cem"):
         read(tmp_path, strangers)
     two = table("id,length,hate_a,hate_b,spam_a,spam_b", rows(4))
-    with pytest.raises(InputError, match=r"try: misc aggregate .*hate_\*"):
+    with pytest.raises(InputError, match=r"no worker, item and label column") as refusal:
         read(tmp_path, two)
+    assert "try:" not in str(refusal.value)  # two of many columns may be two things
 
 
 def test_what_only_looks_like_answers_is_refused(tmp_path: Path) -> None:

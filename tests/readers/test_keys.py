@@ -64,8 +64,8 @@ def test_rows_that_an_id_names_once_are_nothing_to_vote_on(tmp_path: Path) -> No
 
 def test_without_a_header_a_text_of_each_row_is_the_item_and_the_rest_vote(tmp_path: Path) -> None:
     rows = [f"{n % 2},{(n % 2) ^ (n % 9 == 0)},The {n}th of them rode the storm" for n in range(40)]
-    with pytest.raises(InputError, match=r"--worker-col 1,2 --item-col 3"):  # two may be questions
-        read(tmp_path, "\n".join(rows) + "\n")
-    with pytest.warns(MiscWarning, match="a guess"):
-        answers = read(tmp_path, "\n".join(f"{n % 2},{row}" for n, row in enumerate(rows))).answers
-    assert (len(answers), len(set(answers.worker.to_pylist()))) == (120, 3)
+    for n_voters in (2, 3):
+        more = [f"{n % 2}," * (n_voters - 2) + row for n, row in enumerate(rows)]
+        with pytest.warns(MiscWarning, match="a guess"):
+            answers = read(tmp_path, "\n".join(more) + "\n").answers
+        assert (len(answers), len(set(answers.worker.to_pylist()))) == (40 * n_voters, n_voters)

@@ -99,7 +99,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
     said = [name for own in declared.values() for name in own]
     found = {role: [name for name in own if name not in said] for role, own in found.items()}
-    if profile.n_rows >= 20:  # one value names nothing
+    if len(names) > len(found) and profile.n_rows >= 20:  # one value names nothing
         one = [n for n in profile.names if profile.n_distinct(n) < 2]
         found["item"] = [n for n in found["item"] if n not in one]
     found.update(declared)
