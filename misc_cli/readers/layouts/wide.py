@@ -33,6 +33,7 @@ from misc_cli.readers.columns import (
     with_doubles,
 )
 from misc_cli.readers.document import Document
+from misc_cli.readers.keys import is_person
 from misc_cli.readers.layouts.long import refuse_nameless
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
@@ -481,7 +482,8 @@ _NO_COUNTS = names_in("id age year index row time seconds length duration rank")
 def find_counts(document: Document) -> Several | None:
     """Find columns that sum to a column of totals, or are called counts: votes_cat, votes_dog."""
     numbers = [name for name in document.names if whole_numbers(document, name)]
-    if len(document.table.sample) < 2 or not numbers or has_raters(document):
+    is_long = any(map(is_person, document.names))  # a row is an answer
+    if len(document.table.sample) < 2 or not numbers or is_long or has_raters(document):
         return None
     totals = [n for n in numbers if words_of(n) & _TOTALS or normalise(n) in _SUMS][:MOST_TOTALS]
     runs = {name: runs_with_sum(document, numbers, total=name) for name in totals}
@@ -490,8 +492,7 @@ def find_counts(document: Document) -> Several | None:
             return Several("counts", classes_of(parts), f"{listing(parts, 4)} sum to {name!r}")
     parts = runs_with_sum(document, numbers)
     is_alike = len(parts) > 2 or any("." in _stem(name) for name in parts)
-    is_long = bool(find_roles(document.names)["worker"])  # a row is an answer
-    if is_alike and not is_long and _are_rivals(document, parts):
+    if is_alike and _are_rivals(document, parts):
         return Several("counts", classes_of(parts), f"each row of {listing(parts, 4)} has one sum")
     for stem in dict.fromkeys(map(_stem, numbers)):
         own = [name for name in numbers if _stem(name) == stem]
