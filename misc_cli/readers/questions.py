@@ -31,6 +31,7 @@ from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_sc
 from misc_cli.readers.vocabulary import ABOUT, NAMING, is_remark, names_in, words_of
 
 YES, NO = "yes", "no"
+MOST_KAPPA = 0.95  # beyond it an answer is as good as a property of the item
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
 MANY_WORDS = 3  # of an answer on average: sentences, not choices
 FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
@@ -93,7 +94,7 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     if is_log or _are_unlike(voted):
         return Refusal(f"{told}: a survey; name the question that all were asked with --question")
     remedies: list[Mapping[str, Any]] = []
-    for one in voted[:8]:
+    for one in [one for one in voted if not _follows_item(one)][:8]:
         remedies += checks.choices_apart(one) if one.kind == CHOICES else [{"question": one.name}]
     return Refusal(
         f"{told}; pick one with --question NAME, or read all of them with --each-question", remedies
@@ -147,6 +148,14 @@ def _agrees(question: Question) -> bool:
         return True
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     return n_pairs < checks.FEW or chance < agree < 1
+
+
+def _follows_item(question: Question) -> bool:
+    """Return whether answers to an item agree nearly always, as a property of the item does."""
+    if question.kind == CHOICES:
+        return False
+    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
+    return n_pairs >= 3 * checks.FEW and agree - chance > MOST_KAPPA * (1 - chance)
 
 
 def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
