@@ -197,21 +197,26 @@ def _may_name(profile: Profile, name: str) -> bool:
     return len(values) > 1 and not (is_about or is_measured)
 
 
-def _is_label(profile: Profile, name: str) -> bool:
-    """Return whether a column may hold answers, by few values and by name."""
+def _is_label(profile: Profile, name: str, parts: set[str] = PARTS) -> bool:
+    """Return whether a column may hold answers, by few values and by name.
+
+    parts  words of what is a part of the item's name, where that is to be found
+    """
     n_values, is_known = len(profile.values(name)), normalise(name) in KNOWN["label"]
     is_few = 2 <= n_values <= max(2, min(30, profile.n_rows / 3))
     is_few = is_few or (is_known and 10 * n_values <= profile.n_rows)
     is_few = is_few or n_values <= min(11, profile.n_rows / LEAST_EACH)
-    is_about = bool(words_of(name) & (ABOUT | PARTS)) or is_standing(name) or is_person(name)
+    is_about = bool(words_of(name) & (ABOUT | parts)) or is_standing(name) or is_person(name)
     is_about = is_about or bool(GOLD.match(name) or INPUT.match(name))
     return n_values > 1 and is_few and not is_about and profile.has_classes(name)
 
 
-def labels_of(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> tuple[str, ...]:
+def labels_of(
+    profile: Profile, worker: Sequence[str], item: Sequence[str], parts: set[str] = PARTS
+) -> tuple[str, ...]:
     """Return what is left: few classes, and nothing that follows from what workers did not say."""
     taken = (*worker, *item)
-    free = [n for n in profile.names if n not in taken and _is_label(profile, n)]
+    free = [n for n in profile.names if n not in taken and _is_label(profile, n, parts)]
     owners = [own for own in (worker, item) if own]
     free = [n for n in free if not any(follows(profile, own, n) for own in owners)]
     if worker:  # what tells a worker's answers apart is their order

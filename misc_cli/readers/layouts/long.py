@@ -184,7 +184,7 @@ def _answers(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> li
     owners = [own for own in (worker, item) if own]
     if len(rest) == 1 and not words_of(rest[0]) & ABOUT:
         return [n for n in rest if not any(follows(profile, own, n) for own in owners)]
-    return list(labels_of(profile, worker, item))
+    return list(labels_of(profile, worker, item, parts=set()))
 
 
 def _refuse_consensus(profile: Profile, found: Found) -> None:
