@@ -61,13 +61,13 @@ def pick(
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
     if not candidates and not options.allow_odd:
         raise InputError(f"{where}: {checks.no_classes(chosen[0], chosen[0].kind)}")
-    is_picked = asked is not None or options.label_col is not None
+    is_picked, n_asked = asked is not None or options.label_col is not None, len(candidates)
     if not is_picked and len(candidates) > 1:
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
-    if not (is_picked or each) and len(questions) > 1 == len(questions[0].item.unique()):
-        told = f"{where}: one item for all, and {len(questions)} questions: a survey"
+    if not (is_picked or each) and n_asked > 1 == len(candidates[0].item.unique()):
+        told = f"{where}: one item for all, and {n_asked} questions: a survey"
         raise Refusal(f"{told}; name the question with --question")
     found = [one for q in candidates or chosen for one in single(where, q, options)]
     if asked is not None and asked in [question.name for question in found]:
