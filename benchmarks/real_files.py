@@ -36,12 +36,12 @@ STATUSES = (RIGHT, ADVISED, REFUSED, POOR, WRONG, MISLED)
 
 
 class Reading(TypedDict):
-    """One right reading; `workers` is None where nobody says who answered."""
+    """One right reading; None where any number is right: of workers that nobody names."""
 
-    answers: int
+    answers: int | None
     workers: int | None
-    items: int
-    classes: int
+    items: int | None
+    classes: int | None
     label: str
 
 
@@ -108,11 +108,10 @@ def aggregate(arguments: list[str], folder: Path) -> tuple[list[Counts], str]:
 
 def matches(counts: Counts, readings: list[Reading]) -> bool:
     """Return whether the counts are those of one of the readings."""
-    answers, workers, items, classes = counts
+    names = ("answers", "workers", "items", "classes")
+    known = [{name: reading.get(name) for name in names} for reading in readings]
     return any(
-        (answers, items, classes) == (r["answers"], r["items"], r["classes"])
-        and r["workers"] in (None, workers)
-        for r in readings
+        all(own[name] in (None, n) for name, n in zip(names, counts, strict=True)) for own in known
     )
 
 
