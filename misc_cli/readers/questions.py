@@ -49,7 +49,10 @@ def pick(
     where: str, document: Document, reading: Reading, options: ReadOptions, *, each: bool = False
 ) -> list[Question]:
     """The questions to read, with one label per answer; one unless `each`. A refusal lists them."""
-    questions = [one if options.multi else _as_choice(one) for one in reading.questions]
+    questions = [
+        one if options.multi or one.kind != CHOICES else _as_choice(one)
+        for one in reading.questions
+    ]
     if not questions:
         counts = ", ".join(f"{len(rows):,} {reason}" for reason, rows in reading.aside.items())
         aside = f" ({counts} left out)" if counts else ""
@@ -69,7 +72,9 @@ def pick(
     if not (is_picked or each) and n_asked > 1 == len(candidates[0].item.unique()):
         told = f"{where}: one item for all, and {n_asked} questions: a survey"
         raise Refusal(f"{told}; name the question with --question")
-    found = [one for q in candidates or chosen for one in single(where, q, options)]
+    found = []
+    for question in candidates or chosen:
+        found += [question] if question.kind != CHOICES else single(where, question, options)
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:
@@ -223,8 +228,6 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
 
 def _as_choice(question: Question) -> Question:
     """Return several choices as sets where hardly an answer holds more than one."""
-    if question.kind != CHOICES:
-        return question
     n_several = pc.sum(pc.greater(pc.list_value_length(question.label), 1)).as_py() or 0
     if n_several > FEW_SETS * _n_said(question):
         return question

@@ -80,7 +80,8 @@ def read_questions(
             parts.setdefault(part.question if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    results = [joined_tables(name, files) for name, files in sorted(parts.items())]
+    ordered = sorted(parts.items())
+    results = [own[0] if len(own) == 1 else joined_tables(name, own) for name, own in ordered]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
         answers, is_named = result.answers, options.worker_col or options.worker_from

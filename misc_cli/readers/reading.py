@@ -119,7 +119,10 @@ def from_columns(
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
     n_rows = len(columns[needed[0]])
-    who, what = (joined([columns[name] for name in own], n_rows) for own in (workers, items))
+    who, what = (
+        columns[own[0]] if len(own) == 1 else joined([columns[name] for name in own], n_rows)
+        for own in (workers, items)
+    )
 
     @cache
     def column(name: str) -> Any:

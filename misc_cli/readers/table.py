@@ -139,7 +139,8 @@ def open_table(
                 first = ["", *first]
         without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(first))
         n_without = len(list(without))
-        names = distinct([name.strip() or "unnamed" for name in first])
+        names = [name.strip() or "unnamed" for name in first]
+        names = names if len(set(names)) == len(names) else distinct(names)
         if re.search("[\udc80-\udcff]", "".join(names)):
             refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))

@@ -107,10 +107,10 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if options.worker_from is not None:
         absent.add("worker")
         found["worker"] = []
-    if "label" not in declared:
+    if "label" not in declared and len(found["label"]) > 1:
         kinds = {n: profile.kind(n).name for n in found["label"] if n in profile.names}
         own = [n for n in found["label"] if kinds.get(n, CHOICE) in WITH_CLASSES]
-        found["label"] = own if own and len(found["label"]) > 1 else found["label"]
+        found["label"] = own or found["label"]
     taken = (*found["worker"], *found["label"])
     is_plain = [n not in taken and normalise(n) not in _TEXTS for n in found["item"]] == [True]
     if "item" not in declared and not is_plain:
