@@ -86,9 +86,9 @@ def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None, Re
 
 
 def _question(name: str, parts: list[Part], options: ReadOptions) -> Facts:
-    first = parts[0][1]
+    opened, first, _ = parts[0]
     refused: list[str] = []
-    facts: Facts = {"name": name, "kind": first.kind, "columns": dict(first.columns)}
+    facts: Facts = {"name": name, "kind": first.kind, "columns": opened.columns_of(first)}
     facts["n_answers"] = sum(len(question) for _, question, _ in parts)
     facts |= {"options": [], "samples": _samples(first), "n_gold": 0, "refused": refused}
     if first.kind not in WITH_CLASSES:

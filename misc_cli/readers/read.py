@@ -149,10 +149,7 @@ class OpenedFile:
             rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
         n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
         told = ", ".join(f"{n:,} {reason}" for reason, n in n_aside.items())
-        columns = {
-            role: " + ".join(self.reading.paths.get(name, name) for name in named.split(" + "))
-            for role, named in question.columns.items()
-        }
+        columns = self.columns_of(question)
         roles = [f"{role} = {columns[role]}" for role in ROLES if role in columns]
         info = FileInfo(
             name=name,
@@ -178,6 +175,14 @@ class OpenedFile:
             rejects,
             {} if options.keep is None else _kept_columns(view, question, options.keep),
         )
+
+    def columns_of(self, question: Question) -> dict[str, str]:
+        """Return role → the columns that it came from, by their paths in the file."""
+        paths = self.reading.paths
+        return {
+            role: " + ".join(paths.get(name, name) for name in named.split(" + "))
+            for role, named in question.columns.items()
+        }
 
     def _declared(self, question: Question, options: ReadOptions) -> dict[str, object]:
         """Return the fields of `ReadOptions` that declare this reading."""

@@ -145,7 +145,8 @@ def from_columns(
             known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
             kind, labels = CHOICE, values[2]  # the cell as it is
-        roles = roles_of(worker=workers or "nobody", item=items, label=own)
+        roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
+        roles["label"] = own
         found.append(Question(name, kind, values[0], values[1], labels, kept, known, roles))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
