@@ -43,14 +43,11 @@ from misc_cli.readers.panels import (
     vocabularies,
 )
 from misc_cli.readers.platforms import recognise
-from misc_cli.readers.profile import Profile
-from misc_cli.readers.reading import agreement, are_classes
+from misc_cli.readers.profile import KNOWN, Profile
+from misc_cli.readers.reading import MOST_KAPPA, Agreement, agreement, are_classes, item_side
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import TEXT, is_number
-from misc_cli.readers.vocabulary import (
-    WORKER_NAME,
-    words_of,
-)
+from misc_cli.readers.vocabulary import WORKER_NAME, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -58,7 +55,6 @@ MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
 
 MOST_LISTS = 3  # whose objects are looked at
 MOST_POSITIONS = 8  # columns without names
-MOST_KAPPA = 0.95  # beyond it a label is as good as a property of the item
 TOLD = 2.0  # the score of what structure and names tell alike, and nothing else
 EACH = "each_question"
 NO_OTHER = "no other reading was found in which answers to an item agree"
@@ -110,8 +106,7 @@ def _one_each(error: InputError, source: Source, options: ReadOptions) -> InputE
     """Return the refusal of rows that a column names once each, where no columns choose alike."""
     from misc_cli.readers.read import opened_document
 
-    is_nobodys = ": no worker" in str(error)
-    if not is_nobodys or any(options.columns.values()) or any(_guesses(source, options)):
+    if ": no worker" not in str(error) or any(options.columns.values()):
         return None
     document = unwrapped_document(opened_document(source, options))
     if document.table.header is False or len(document.table.sample) < FEW_ROWS:
@@ -121,7 +116,8 @@ def _one_each(error: InputError, source: Source, options: ReadOptions) -> InputE
         (name,) = naming_column(document, document.names) or ("",)
     except Refusal:
         return None
-    if not name or any(len(one & other) > 1 for one, other in combinations(values, 2)):
+    is_shared = any(len(one & other) > 1 for one, other in combinations(values, 2))
+    if not name or is_shared or any(_guesses(source, options)):
         return None
     told = f"{name!r} names each row once: one answer each, nothing to vote on"
     return InputError(f"{source.name}: {told}")
@@ -186,7 +182,8 @@ def _tried(
         return None
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
-    agree, chance, n_pairs = agreement(answers.item.indices, answers.label.indices)
+    told = agreement(answers.item.indices, answers.label.indices)
+    agree, chance, n_pairs = told
     n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
     names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
@@ -213,13 +210,13 @@ def _tried(
         return None
     # chance alone gives three standard errors in one of 700 files
     is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
-    is_strong = not is_weak and is_clear and _has_support(given, agree, chance)
+    is_strong = not is_weak and is_clear and _has_support(given, told)
     if is_key:  # nothing else may be meant
         is_strong = score > TOLD and agree > chance
     return Candidate(given, table, is_strong)
 
 
-def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
+def _has_support(given: Mapping[str, Any], told: Agreement) -> bool:
     """Return whether names or the layout speak for a guess, too; what does not is asked about."""
     layout = given.get("layout", "long")
     if layout == "wide":  # columns that only share their values may be questions
@@ -227,7 +224,7 @@ def _has_support(given: Mapping[str, Any], agree: float, chance: float) -> bool:
         return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
     if layout == "long":  # bare positions, or a label that nearly follows from the item
         is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
-        return is_told and agree - chance < MOST_KAPPA * (1 - chance)
+        return is_told and told.kappa < MOST_KAPPA
     return bool(layout != "form")
 
 
@@ -252,9 +249,10 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
                 yield from _matrices(profile, is_counted=is_counted)
                 yield from _headerless(profile)
                 yield from _lists(table)
-            elif {OUTER, INNER} <= set(table.names):  # answers to an item agree, not a worker's
-                sides = sorted((OUTER, INNER), key=lambda name: _kappa(profile, name))
-                yield 1.0, {"worker_col": sides[0], "item_col": sides[1]}
+            elif {OUTER, INNER} <= set(table.names):
+                told = item_side(profile.codes(OUTER), profile.codes(INNER))
+                what, who = (INNER, OUTER) if told and told[0] else (OUTER, INNER)  # as peerannot
+                yield 1.0, {"worker_col": who, "item_col": what}
             elif table is tables[0]:
                 yield from find_panels(profile)
                 yield from find_forms(profile)
@@ -312,14 +310,7 @@ def _agreement_without(document: Document, gap: str) -> float:
     rows = enumerate(document.table.sample)
     cells = [(at, cell.strip()) for at, row in rows for cell in row if cell.strip() != gap]
     codes = np.unique([cell for _, cell in cells], return_inverse=True)[1]
-    agree, chance, _ = agreement([at for at, _ in cells], codes)
-    return (agree - chance) / max(0.01, 1 - chance)
-
-
-def _kappa(profile: Profile, item: str) -> float:
-    """Return kappa of the last column's cells, where this one names the items."""
-    agree, chance, n_pairs = agreement(profile.codes(item), profile.codes(profile.names[-1]))
-    return (agree - chance) / max(0.01, 1 - chance) if n_pairs else -1.0
+    return agreement([at for at, _ in cells], codes).kappa
 
 
 def _headerless(profile: Profile) -> Iterator[Scored]:
@@ -338,11 +329,11 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
         if worker in (sure or cells) and is_key(profile, worker, (item,)):
             kept = profile.filled(label)
             codes = profile.codes(item)[kept], profile.codes(label)[kept]
-            agree, chance, n_pairs = agreement(*codes)
+            told = agreement(*codes)
             is_few = profile.has_classes(label) and len(profile.values(label)) <= FEW_CLASSES
-            if is_few and n_pairs and agree - chance > LEAST_KAPPA * (1 - chance):
+            if is_few and told.kappa > LEAST_KAPPA:
                 layout = Layout("long", (worker,), (item,), (label,))
-                yield agree, {**layout.options(profile.document), "header": False}
+                yield told.agree, {**layout.options(profile.document), "header": False}
 
 
 def _lists(document: Document) -> Iterator[Scored]:
@@ -358,7 +349,9 @@ def _long(profile: Profile) -> Iterator[Scored]:
     for key in find_keys(profile):
         for at, label in enumerate(key.labels[:MOST_TRIED]):
             layout = Layout("long", key.worker, key.item, (label,))
-            told = (TOLD if len(key.labels) == 1 else 1.0) if key.is_told else 0.0
+            is_only = len(key.labels) == 1
+            is_named = key.is_told or (is_only and normalise(label) in KNOWN["label"])
+            told = (TOLD if is_only and key.is_told else 1.0) if is_named else 0.0
             nothing = [v for v in profile.values(label) if v in ("NA", "NaN")]
             given = {"no_answer": nothing[0]} if nothing else {}
             yield told + 0.5 - 0.1 * at, {**layout.options(profile.document), **given}

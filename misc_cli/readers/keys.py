@@ -23,14 +23,14 @@ from misc_cli.readers.values import CHOICE, CHOICES, DATES, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
 
 LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
-LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
+LEAST_ONCE = 0.9  # of a worker's answers to an item are the only one
 FULL = 0.8  # of all pairs of worker and item: each was asked of each
 MOST_PARTS = 8  # ids that may name an item together
 MOST_DERIVED = 30  # columns that may follow from each other
 LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
 _PERSON = re.compile(
     rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
-    r"|listeners?|observers?|jurors?|players?|scorers?|agents?|humans?|anon|work|pid",
+    r"|listeners?|observers?|jurors?|players?|scorers?|agents?|humans?|anon|work|pid|prolific",
     re.IGNORECASE,
 )
 _CALLED = names_in("""
@@ -156,7 +156,8 @@ def follows(profile: Profile, owner: Sequence[str], name: str) -> bool:
 def item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """Return the columns that a worker answers once, and whether their names tell so, too.
 
-    An id and all ids that do not follow from it, else what was asked of all, else the only one.
+    An id and all ids that do not follow from it, else the fewest columns: what was asked of all, or
+    the only ones, or those that name the same things.
     """
     free = [n for n in names if _may_name(profile, n) and not profile.is_unique(n)]
     free = [n for n in free if not follows(profile, (worker,), n)]
@@ -173,13 +174,14 @@ def item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[
             own = (*own, name)
     if own and is_key(profile, worker, own):
         return tuple(n for n in names if n in own), not apart
-    keys = [n for n in free if is_key(profile, worker, (n,))]
-    full = [n for n in keys if _is_full(profile, worker, n)]
-    if full or len(keys) == 1:
-        return (max(full or keys, key=profile.n_distinct),), True
-    for pair in combinations(free[:MOST_PARTS], 2):
-        if is_key(profile, worker, pair) and _is_full(profile, worker, *pair):
-            return pair, False
+    for n_parts in (1, 2, 3):
+        keys = [
+            own for own in combinations(free[:MOST_PARTS], n_parts) if is_key(profile, worker, own)
+        ]
+        full = [own for own in keys if _is_full(profile, worker, *own)]
+        n_items = {own: profile.n_distinct(*own) for own in full or keys}
+        if full or (n_items and min(n_items.values()) == max(n_items.values())):
+            return max(n_items, key=lambda own: n_items[own]), n_parts == 1
     return (), False
 
 
@@ -192,7 +194,7 @@ def _may_name(profile: Profile, name: str) -> bool:
     """Return whether a column may name things: no times, no measured numbers."""
     values = profile.values(name)
     is_about = bool(words_of(name) & (ABOUT - NAMING)) or is_standing(name)
-    is_measured = all(map(is_number, values)) and any("." in v.removesuffix(".0") for v in values)
+    is_measured = all(map(is_number, values)) and not all(float(v).is_integer() for v in values)
     is_measured = is_measured or profile.kind(name).name == DATES
     return len(values) > 1 and not (is_about or is_measured)
 
@@ -233,8 +235,8 @@ def labels_of(
     found = plain if len(plain) == 1 else found  # else a question may follow from another one
     codes = profile.codes(*item)
     spam = [n for n in found if "spam" in words_of(n)]  # of the worker, if answers do not agree
-    agree = {n: agreement(codes, profile.codes(n)) for n in spam}
-    found = [n for n in found if n not in spam or agree[n][2] < 10 or agree[n][0] > agree[n][1]]
+    told = {n: agreement(codes, profile.codes(n)) for n in spam}
+    found = [n for n in found if n not in spam or told[n].n_pairs < 10 or told[n].kappa > 0]
     marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
     stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
     found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]

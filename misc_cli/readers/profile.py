@@ -6,6 +6,7 @@ looks at the sample, a proposal at the first 20,000 rows: answers to an item may
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.readers.document import Document, text_array
-from misc_cli.readers.values import CHOICE, NUMBER, Kind, is_scale, kind_of_values
+from misc_cli.readers.values import CHOICE, MISSING, NUMBER, Kind, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import SYNONYMS, names_in
 
 MOST_ROWS = 20_000
@@ -91,7 +92,8 @@ class Profile:
 
     def has_classes(self, name: str) -> bool:
         """Return whether a column holds choices, or marks of a scale of whole numbers."""
-        values = [value.removesuffix(".0") for value in self.values(name)]
+        values = [value for value in self.values(name) if value not in MISSING]
+        values = [re.sub(r"\.0+$", "", value) for value in values]
         kind = kind_of_values(values, int(self.filled(name).sum()))
         is_whole = all(value.lstrip("+-").isdigit() for value in values)
         return kind.name == CHOICE or (kind.name == NUMBER and is_scale(values) and is_whole)

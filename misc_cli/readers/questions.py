@@ -18,6 +18,8 @@ from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import (
     EACH_COLUMN,
+    MOST_KAPPA,
+    Agreement,
     Question,
     Reading,
     agreement,
@@ -31,7 +33,6 @@ from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_sc
 from misc_cli.readers.vocabulary import ABOUT, NAMING, is_remark, names_in, words_of
 
 YES, NO = "yes", "no"
-MOST_KAPPA = 0.95  # beyond it an answer is as good as a property of the item
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
 MANY_WORDS = 3  # of an answer on average: sentences, not choices
 FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
@@ -148,19 +149,22 @@ def _is_alone(question: Question) -> bool:
     return len(question.item.unique()) == len(question)
 
 
-def _agrees(question: Question) -> bool:
+def _agreement(question: Question) -> Agreement:
+    """Return how far answers to an item agree; sets of choices are not compared."""
     if question.kind == CHOICES:
-        return True
-    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
-    return n_pairs < checks.FEW or chance < agree < 1
+        return Agreement(0.0, 0.0, 0)
+    return agreement(question.item.indices, question.label.indices)
+
+
+def _agrees(question: Question) -> bool:
+    told = _agreement(question)
+    return told.n_pairs < checks.FEW or told.chance < told.agree < 1
 
 
 def _follows_item(question: Question) -> bool:
     """Return whether answers to an item agree nearly always, as a property of the item does."""
-    if question.kind == CHOICES:
-        return False
-    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
-    return n_pairs >= 3 * checks.FEW and agree - chance > MOST_KAPPA * (1 - chance)
+    told = _agreement(question)
+    return told.n_pairs >= 3 * checks.FEW and told.kappa > MOST_KAPPA
 
 
 def _votable(where: str, questions: Sequence[Question]) -> list[Question]:

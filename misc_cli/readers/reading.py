@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ MOST_NAMES = 4  # columns to list
 MOST_QUESTIONS = 500
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 MANY_ITEMS = 5
+LEAST_SPREAD = 0.1  # of answers over workers, standard deviation by mean
+MOST_KAPPA = 0.95  # beyond it an answer is as good as a property of the item
 CONFLICT_ITEMS = 500  # only their answers are looked at for contradictions
 
 
@@ -251,25 +253,51 @@ def nth_of_item(items: Any) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(nth), names)
 
 
-def agreement(item: Any, label: Any) -> tuple[float, float, int]:
-    """Return how often two answers to an item agree, how often by chance, and how many pairs.
+class Agreement(NamedTuple):
+    """How often two answers to an item agree, how often by chance, and how many pairs there are."""
 
-    `item` and `label` are codes, one of each answer.
-    """
+    agree: float
+    chance: float
+    n_pairs: int
+
+    @property
+    def kappa(self) -> float:
+        return (self.agree - self.chance) / max(0.01, 1 - self.chance)
+
+
+def agreement(item: Any, label: Any) -> Agreement:
+    """Return how far answers to an item agree; `item` and `label` are codes, one of each answer."""
     items, labels = np.asarray(item), np.asarray(label)
     if len(items) > MOST_ROWS:  # all answers of the first items
         rows = np.flatnonzero(items < FIRST_ITEMS)
         items, labels = items[rows], labels[rows]
     items, labels = items.astype(np.int64), labels.astype(np.int64)
     if not len(items):
-        return 0.0, 0.0, 0
+        return Agreement(0.0, 0.0, 0)
     n_classes = int(labels.max()) + 1
     _, of_cell = np.unique(items * n_classes + labels, return_counts=True)
     _, of_item = np.unique(items, return_counts=True)
     n_pairs = int((of_item * (of_item - 1)).sum())
     shares = np.bincount(labels) / len(labels)
     agreeing = int((of_cell * (of_cell - 1)).sum())
-    return agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2
+    return Agreement(agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2)
+
+
+def item_side(*columns: Any) -> tuple[int, str] | None:
+    """Return which of two columns of codes names the items, and why; None if nothing tells.
+
+    Answers are spread evenly over items, not over workers, unless these are few; or items are many.
+    """
+    counts = [np.bincount(np.asarray(codes)) for codes in columns]
+    n_rows, sizes = len(columns[0]), [len(own) for own in counts]
+    spread = [own.std() / own.mean() for own in counts]
+    even, many = int(np.argmin(spread)), int(np.argmax(sizes))
+    is_even = max(spread) > max(LEAST_SPREAD, 2 * min(spread)) and 2 * sizes[even] > sizes[many]
+    if n_rows >= 20 and is_even:
+        return even, f"answers are spread evenly over column {even + 1}, as over items"
+    if n_rows >= 50 and sizes[many] >= 3 * min(sizes):
+        return many, f"column {many + 1} has {sizes[many]:,} values, the other {min(sizes):,}"
+    return None
 
 
 def are_classes(item: Any, label: Any) -> bool:

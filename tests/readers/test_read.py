@@ -121,7 +121,9 @@ def test_who_is_the_worker_of_a_headerless_file_is_told_by_looks_or_counts(tmp_p
     by_looks = read_text(tmp_path, "a.jpg,w1,cat\na.jpg,w2,dog\nb.jpg,w1,cat\n")
     assert rows_of(by_looks)[0] == ("w1", "a.jpg", "cat")
     rows = [f"{n // 3},{n * n % 11},{n % 2}\n" for n in range(60)]  # three answers to each item
-    with pytest.warns(MiscWarning, match="taken as item, worker, label: each value of column 1"):
+    with pytest.warns(
+        MiscWarning, match="taken as item, worker, label: answers are spread evenly over column 1"
+    ):
         by_counts = read_text(tmp_path, "".join(rows))
     assert rows_of(by_counts)[3] == ("9", "1", "1")
 

@@ -173,7 +173,7 @@ def crowd(n_items: int = 40) -> dict[str, dict[str, str]]:
     }
 
 
-def test_agreement_tells_items_from_workers_of_two_keys(tmp_path: Path) -> None:
+def test_items_are_told_from_workers_of_two_keys(tmp_path: Path) -> None:
     items = crowd()
     workers = {
         f"p{w}": {i: own[f"p{w}"] for i, own in items.items() if f"p{w}" in own} for w in range(4)

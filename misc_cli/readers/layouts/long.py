@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ from misc_cli.readers.document import Document
 from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS, follows, is_key, labels_of
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import KNOWN, Profile
-from misc_cli.readers.reading import Question, Reading, from_columns
+from misc_cli.readers.reading import Question, Reading, from_columns, item_side
 from misc_cli.readers.row_filters import gold_of, rows_out
 from misc_cli.readers.values import CHOICE, WITH_CLASSES
 from misc_cli.readers.vocabulary import (
@@ -267,21 +266,17 @@ def _looks(cells: Sequence[str]) -> int:
 def _by_counts(document: Document) -> tuple[bool, str]:
     """Return whether the item comes before the worker, by how often values come, and why."""
     columns = document.columns(document.names[:2])
-    counts: list[Any] = [np.bincount(np.asarray(column.indices)) for column in columns]
-    regular = [bool(len(c) > 1 and c.min() == c.max() and c[0] > 1) for c in counts]
-    n_rows, sizes = len(columns[0]), [len(c) for c in counts]
-    if n_rows >= 20 and regular[0] != regular[1]:
-        at = 0 if regular[0] else 1
-        return at == 0, f"each value of column {at + 1} comes {counts[at][0]} times, as items do"
+    n_rows, sizes = len(columns[0]), [len(column.dictionary) for column in columns]
     if n_rows >= 20 and max(sizes) > 0.9 * n_rows:
         raise InputError(
             f"{document.name}: no header, and hardly a value of column {np.argmax(sizes) + 1} "
             "comes twice, as workers and items do; name the columns in a first row"
         )
-    if n_rows >= 50 and max(sizes) >= 3 * min(sizes):
-        more = int(np.argmax(sizes))
-        return more == 0, f"column {more + 1} has {sizes[more]:,} values, the other {min(sizes):,}"
-    raise Refusal(
-        f"{document.name}: no header, and nothing tells whether column 1 or 2 is the worker; say "
-        "--worker-col 1 --item-col 2 --label-col 3, or --worker-col 2 --item-col 1 --label-col 3"
-    )
+    told = item_side(*(column.indices for column in columns))
+    if told is None:
+        raise Refusal(
+            f"{document.name}: no header, and nothing tells whether column 1 or 2 is the worker; "
+            "say --worker-col 1 --item-col 2 --label-col 3, or --worker-col 2 --item-col 1 "
+            "--label-col 3"
+        )
+    return told[0] == 0, told[1]

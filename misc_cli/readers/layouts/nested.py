@@ -192,7 +192,7 @@ def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     is_row = options.item_col == ROW
     if options.item_col is None and not find_roles(inner, _ITEM)["item"]:
         # what names each record once, else the record itself: the answers are about it
-        plain = [flat(record) for record in records]
+        plain = [flat({key: record[key] for key in names if key in record}) for record in records]
         items = [n for n in _keys(_some(plain)) if normalise(n) in _ITEMS]
         is_row = all(len({one.get(name) for one in plain}) < len(plain) for name in items)
     for row, (record, own) in enumerate(zip(records, found.answers, strict=True)):
@@ -516,7 +516,7 @@ def _are_alike(values: Sequence[Record], common: Sequence[str], several: Sequenc
 
 def _by_two_keys(outer: Record) -> list[Record] | None:
     """{item: {worker: label}}, or the other way round; what nothing tells is the user's to say."""
-    values = list(outer.values())
+    values = [value for value in outer.values() if value != {}]
     if not _are_filled(values, dict):
         return None
     said = [one for value in values for one in value.values()]
