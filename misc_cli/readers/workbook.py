@@ -1,6 +1,6 @@
 """A sheet of an .xlsx workbook, as CSV text, read as any table.
 
-openpyxl (extra `excel`) streams its rows. Numbers without a fraction are written as integers:
+openpyxl streams its rows. Numbers without a fraction are written as integers:
 Excel knows no others.
 """
 
@@ -13,7 +13,7 @@ import warnings
 import zipfile
 from typing import Any
 
-from misc_cli.errors import ConfigError, InputError, MiscError, needs_extra
+from misc_cli.errors import ConfigError, InputError, MiscError
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
 from misc_cli.readers.source import Buffer, one_line
 
@@ -22,10 +22,8 @@ MOST_CELLS = 50_000_000
 
 def sheet_as_csv(name: str, content: Buffer, options: ReadOptions) -> bytes:
     """Return the only sheet with anything in it, or the one that `options.sheet` names."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise needs_extra(f"{name}: reading this", "excel") from None
+    import openpyxl
+
     file = io.BytesIO(memoryview(content))
     try:
         size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())

@@ -1,4 +1,4 @@
-"""Sources that need an optional package or a server: DuckDB, s3, workbooks."""
+"""Sources that are no text of their own: DuckDB, s3, workbooks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 from misc_cli.errors import ConfigError, InputError
@@ -72,7 +73,6 @@ def test_s3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_workbook(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl", reason="misc-cli[excel] is not installed")
     book = openpyxl.Workbook()
     book.active.append(["worker", "item", "label", "when"])
     book.active.append(["ann", 1, True, dt.datetime(2026, 1, 2)])
@@ -97,7 +97,6 @@ def test_a_workbook(tmp_path: Path) -> None:
 
 
 def test_a_workbook_with_one_cell_far_out(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl", reason="misc-cli[excel] is not installed")
     book = openpyxl.Workbook()
     book.active.append(["worker", "item", "label"])
     book.active["XFD1048576"] = "x"
