@@ -24,7 +24,7 @@ from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import LEAST_EACH, find_keys, is_key
+from misc_cli.readers.keys import LEAST_EACH, find_keys, follows, is_key
 from misc_cli.readers.layouts import exploded_cells
 from misc_cli.readers.layouts.cells import are_votes
 from misc_cli.readers.layouts.nested import INNER, OUTER, lists_of_objects, unwrapped_document
@@ -46,7 +46,7 @@ from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import MOST_KAPPA, Agreement, agreement, are_classes, item_side
 from misc_cli.readers.source import Source, open_source
-from misc_cli.readers.values import TEXT, is_number
+from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import WORKER_NAME, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
@@ -113,7 +113,8 @@ def _one_each(error: InputError, source: Source, options: ReadOptions) -> InputE
         return None
     values = [own for own in vocabularies(Profile(document)).values() if len(own) > 1]
     try:
-        (name,) = naming_column(document, document.names) or ("",)
+        names = [name for name in document.names if "unnamed" not in words_of(name)]  # an index
+        (name,) = naming_column(document, names) or ("",)
     except Refusal:
         return None
     is_shared = any(len(one & other) > 1 for one, other in combinations(values, 2))
@@ -186,7 +187,7 @@ def _tried(
     agree, chance, n_pairs = told
     n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
     names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
-    if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
+    if n_pairs == 0 or n_classes < 2 or not all(map(str.strip, names)):
         return None
     is_few = n_items < 3 and "question" not in given
     is_thin = len(answers) < LEAST_EACH * n_items and given.get("layout") != "matrix"
@@ -257,7 +258,7 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
                 yield from find_panels(profile)
                 yield from find_forms(profile)
                 if profile.n_rows >= FEW_ROWS:
-                    yield from find_small_counts(table)
+                    yield from find_small_counts(profile)
                     yield from _long(profile)
                     yield from _lists(table)
             else:
@@ -320,13 +321,18 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
         return
     hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
     sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
-    texts = [n for n in profile.names if profile.is_unique(n) and profile.kind(n).name == TEXT]
-    said = {n: set(profile.values(n)) for n in profile.names if n not in texts}
-    if len(texts) == 1 and len(said) > 1 and len(overlapping(said)) == len(said):
-        layout = Layout("wide", worker=tuple(said), item=(texts[0],))
+    unique = [n for n in profile.names if profile.is_unique(n)]
+    said = {n: set(profile.values(n)) for n in profile.names if n not in unique}
+    pairs = combinations(said.values(), 2)
+    are_alike = all(2 * len(a & b) >= min(len(a), len(b)) for a, b in pairs)
+    if len(unique) == 1 and len(said) > 1 and are_alike:
+        layout = Layout("wide", worker=tuple(said), item=(unique[0],))
         yield 0.9, {**layout.options(profile.document), "header": False}
     for worker, item, label in permutations(profile.names[:MOST_POSITIONS], 3):
         if worker in (sure or cells) and is_key(profile, worker, (item,)):
+            side = item_side(profile.codes(worker), profile.codes(item), many_more=np.inf)
+            if not (sure or (side and side[0])) or follows(profile, (worker,), label):
+                continue
             kept = profile.filled(label)
             codes = profile.codes(item)[kept], profile.codes(label)[kept]
             told = agreement(*codes)

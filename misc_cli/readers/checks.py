@@ -17,7 +17,7 @@ from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import item_of
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import ROW, ReadOptions
 from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
     CONFLICT_ITEMS,
@@ -48,7 +48,6 @@ _JUDGED = names_in("rating score correct grade win rank quality pass iscorrect")
 _PERHAPS = {"null", "n/a", "na", "undefined", "?", "-", "--", "skip", "skipped", "no answer"}
 
 Oddity = tuple[str, Sequence[Mapping[str, Any]]]  # what speaks against it, and what may settle it
-AS_WIDE: Sequence[Mapping[str, Any]] = ({"layout": "wide"},)
 OTHERS: Sequence[Mapping[str, Any]] = []  # other columns may be meant
 
 
@@ -133,7 +132,8 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
     if is_found and n_classes > MANY_CLASSES and n_pairs > 2 * FEW and agree < 2 * chance:
         told = f"{n_classes:,} classes, {_some(values)}, and answers agree no more than by chance"
         yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
-    if is_found and n_pairs > 2 * FEW and agree < chance / 2:
+    least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
+    if is_found and n_pairs > least and agree < chance / 2:
         told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
         if (_n_beside(question.worker, question.label) > 1).any():  # else they may not meet at all
             yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
@@ -173,7 +173,10 @@ def _mixed_up(
         is_said = normalise(question.columns.get(role, "")) == role
         if len(both) > 1 and not is_said and 2 * len(both) >= min(len(own), len(labels)):
             told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
-            yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", AS_WIDE
+            both = [question.columns.get(own, "") for own in (role, "label")]
+            wide = {"layout": "wide", "worker_col": ",".join(map(str, both)), "item_col": ROW}
+            remedies = ({"layout": "wide"}, wide)
+            yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", remedies
     n_answers, worker = len(question.label), question.columns.get("worker", "")
     if options.worker_from or options.worker_col or n_answers < FEW:
         return

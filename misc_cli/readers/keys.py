@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from misc_cli.readers.values import CHOICE, CHOICES, DATES, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
 
 LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
-LEAST_ONCE = 0.9  # of a worker's answers to an item are the only one
+LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
 FULL = 0.8  # of all pairs of worker and item: each was asked of each
 MOST_PARTS = 8  # ids that may name an item together
 MOST_DERIVED = 30  # columns that may follow from each other
+LONG = 40  # characters: a text
 LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
 _PERSON = re.compile(
     rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
@@ -34,8 +35,8 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _CALLED = names_in("""
-id ids idx name number no num code index indices unique uid amt mturk crowd anonymised anonymized
-anonymous hashed
+id ids idx name number no num code index indices unique uid key amt mturk crowd anonymised
+anonymized anonymous hashed
 """)
 # Ids of the answer, the worker or the tool, not of what is judged.
 NOT_ITEMS = names_in("""
@@ -43,9 +44,14 @@ annotation assignment answer response label class category session batch job pro
 annotator rater team group country campaign account device record row submission judgment vote
 rating classification parent link author
 """)
-# what is judged, or who is not one of many
-_NO_PERSON = names_in("subject subjects expert experts crowd member members model llm")
+# What is asked of people.
+_OF_PERSON = names_in("age gender sex education school income nationality occupation party")
+# what is judged, or who is not one of many, unless an id tells them apart
+_ONE_OF_MANY = names_in("expert experts member members")
+_NO_PERSON = _ONE_OF_MANY | names_in("subject subjects crowd model llm")
 GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
+_PLACES = names_in("idx index indices number no num")
+_PLAIN_IDS = ("id", "uid", "subject", "subjectid")
 INPUT = re.compile(r"(?i)input[.:]")
 
 
@@ -65,8 +71,9 @@ class Key:
 def is_person(name: str) -> bool:
     """Return whether a column is called as those who answer are."""
     words = words_of(name) - _CALLED
-    is_word = bool(words - _NO_PERSON) and all(map(_PERSON.fullmatch, words))
-    return is_word or (normalise(name) in KNOWN["worker"] and not words & _NO_PERSON)
+    others = _NO_PERSON - (_ONE_OF_MANY if words_of(name) & {"id", "idx"} else set())
+    is_word = bool(words - others) and all(map(_PERSON.fullmatch, words))
+    return is_word or (normalise(name) in KNOWN["worker"] and not words & others)
 
 
 def find_keys(profile: Profile) -> Iterator[Key]:
@@ -79,14 +86,45 @@ def find_keys(profile: Profile) -> Iterator[Key]:
             return  # another person is the same one
     if people:
         return
-    items = [n for n in profile.names if normalise(n) in KNOWN["item"]]
-    ids = [n for n in profile.names if normalise(n) in ("id", "uid", "subject", "subjectid")]
-    for worker in (n for n in ids if n not in items and _comes_again(profile, n)):
-        for name in (n for n in items if is_key(profile, worker, (n,))):
-            labels = labels_of(profile, [worker], [name])
-            yield Key((worker,), (name,), labels, _is_full(profile, worker, name))
-            return
-    yield from _nobodys(profile)
+    pair = _by_followers(profile)
+    if pair is not None:
+        worker, name = pair
+        labels = labels_of(profile, [worker], [name])
+        is_told = normalise(worker) in _PLAIN_IDS and _is_full(profile, worker, name)
+        yield Key((worker,), (name,), labels, is_told)
+    else:
+        yield from _nobodys(profile)
+
+
+def _by_followers(profile: Profile) -> tuple[str, str] | None:
+    """Return the ids of who answered and of what, by their names and by what follows from them.
+
+    From a person follow age and gender, from an item its text.
+    """
+    named = [n for n in profile.names if words_of(n) & _CALLED or normalise(n) in KNOWN["item"]]
+    ids = [n for n in named if _may_name(profile, n) and _comes_again(profile, n)][:MOST_PARTS]
+    told = [n for n in profile.names if len(profile.values(n)) > 1]
+    after = {own: [n for n in told if n != own and follows(profile, (own,), n)] for own in ids}
+    people = {n: any(words_of(o) & _OF_PERSON for o in own) for n, own in after.items()}
+    lengths = {n: np.mean([len(value) for value in profile.values(n)]) for n in told}
+    texts = {n: any(lengths[o] > LONG for o in own) for n, own in after.items()}
+
+    def points(worker: str, item: str) -> int:
+        plain = normalise(item)
+        is_named = _is_id(item) and plain not in _PLAIN_IDS
+        return 2 * (people[worker] + texts[item] + (plain in KNOWN["item"])) + is_named
+
+    pairs = [own for own in permutations(ids, 2) if is_key(profile, own[0], own[1:])]
+    things = [n for n in ids if words_of(n) & (_NO_PERSON | PARTS - _CALLED)]
+    things = [n for n in things if normalise(n) not in _PLAIN_IDS]
+    odd = [n for n in ids if words_of(n) & _PLACES or normalise(n) in KNOWN["item"]]
+    things += [n for n in odd if not people[n]]
+    pairs = [own for own in pairs if own[0] not in things]
+    given = {own: points(*own) for own in pairs}
+    sure = {own: n - given.get(own[::-1], 0) for own, n in given.items()}
+    size = profile.n_distinct
+    best = max(sure, key=lambda own: (sure[own], size(*own), size(own[1])), default=None)
+    return best if best and sure[best] > 0 else None
 
 
 def _nobodys(profile: Profile) -> Iterator[Key]:
@@ -208,7 +246,9 @@ def _is_label(profile: Profile, name: str, parts: set[str] = PARTS) -> bool:
     is_few = 2 <= n_values <= max(2, min(30, profile.n_rows / 3))
     is_few = is_few or (is_known and 10 * n_values <= profile.n_rows)
     is_few = is_few or n_values <= min(11, profile.n_rows / LEAST_EACH)
-    is_about = bool(words_of(name) & (ABOUT | parts)) or is_standing(name) or is_person(name)
+    is_said = re.split(r"[\W_]", name.lower())[-1] in KNOWN["label"]  # sentence_rating
+    is_about = bool(words_of(name) & (ABOUT | (set() if is_said else parts)))
+    is_about = is_about or is_standing(name) or is_person(name)
     is_about = is_about or bool(GOLD.match(name) or INPUT.match(name))
     return n_values > 1 and is_few and not is_about and profile.has_classes(name)
 

@@ -27,6 +27,7 @@ from misc_cli.readers.values import NUMBER
 from misc_cli.readers.vocabulary import (
     ABOUT,
     NAMING,
+    is_property,
     names_in,
     normalise,
     words_of,
@@ -41,12 +42,6 @@ _PREDICTED = names_in("predicted prediction predictions pred preds actual annota
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
 _PERSONS = names_in("name fullname person physician voter senator member")
-# Names of properties that are judged, not of people who judge.
-_PROPERTY = re.compile(
-    r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
-    re.IGNORECASE,
-)
-
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
 Scored = tuple[float, Given]
 
@@ -167,6 +162,10 @@ def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
     values = vocabularies(profile)
     shared = set().union(*(values.get(name, set()) for name in names))
     keys = {_stem_and_key(name)[1] for name in names}
+    if {name.removesuffix("2") for name in names} & set(profile.names) - set(
+        names
+    ) and "1" not in keys:
+        return False  # size, size2, size3: the first has no number
     begins = {re.split(r"[\W_\d]", name.strip())[0] for name in names}
     longest = max(map(len, names))
     families: dict[str, set[str]] = {}
@@ -215,7 +214,10 @@ def _blocks(profile: Profile) -> Iterator[list[str]]:
         is_many = len(names) >= LEAST_ITEMS and (asked or len(names) > n_least)
         if is_many and len(alike) > 0.9 * len(names):
             yield names
-    alike = overlapping(values) if _people(profile) else []
+    alike = overlapping(values)
+    if len(alike) > max(0.9 * len(profile.names), 5 * profile.n_rows):
+        yield alike
+    alike = alike if _people(profile) else []
     if len(alike) > 2 and _agreement_of_columns(profile, alike)[0] < MOST_AGREE / 2:
         yield alike
 
@@ -238,9 +240,16 @@ def find_forms(profile: Profile) -> Iterator[Scored]:
             yield 0.6, {"worker_col": ROW, **layout.options(profile.document)}
 
 
-def find_small_counts(document: Document) -> Iterator[Scored]:
-    """Propose columns of short names and small sums: counts of few raters, some of them missing."""
-    own = [n for n in document.names if 0 < len(n.strip()) < 3 and whole_numbers(document, n)]
+def find_small_counts(profile: Profile) -> Iterator[Scored]:
+    """Propose columns of small sums: counts of few raters, some of them missing.
+
+    They have short names, or are all that there is and disagree, as rivals do.
+    """
+    document = profile.document
+    numbers = [n for n in document.names if whole_numbers(document, n)]
+    own = [n for n in numbers if len(n.strip()) < 3]
+    if len(numbers) == len(document.names) - 1 and _agreement_of_columns(profile, numbers)[0] < 0:
+        own = numbers
     sums = [sum(row) for row in zip(*(whole_numbers(document, n) or [] for n in own), strict=True)]
     if len(own) > 2 and 1 <= min(sums) <= max(sums) <= 12 and not has_raters(document):
         for given in _with_item(document, Layout("counts", label=tuple(own)), own):
@@ -261,7 +270,7 @@ def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iter
 def _is_property(name: str) -> bool:
     words = words_of(name)
     return not name.strip().isalpha() or bool(
-        any(_PROPERTY.fullmatch(word) for word in words)
+        any(map(is_property, words))
         or GOLD.fullmatch(name)
         or normalise(name) in KNOWN["item"] | KNOWN["label"]
         or len(words) > 1

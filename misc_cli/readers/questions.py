@@ -124,12 +124,12 @@ def _are_unlike(questions: Sequence[Question]) -> bool:
 def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
     """Return the place of a question among others, by what speaks against it, the worst first.
 
-    It checks the worker, most were not asked, answers do not agree or always do, as what is about
-    the item, or are sentences; then choices go before marks.
+    It checks or is about the worker, most were not asked, answers do not agree or always do, as
+    what is about the item, or are sentences; then choices go before marks.
     """
     words = [] if question.kind == CHOICES else question.label.dictionary.to_pylist()
     return (
-        bool(_CHECK.search(question.name)),
+        bool(_CHECK.search(question.name)) or _is_of_worker(question),
         2 * _n_said(question) < most,
         not _agrees(question),
         sum(len(word.split()) for word in words) > MANY_WORDS * len(words),
@@ -149,11 +149,17 @@ def _is_alone(question: Question) -> bool:
     return len(question.item.unique()) == len(question)
 
 
-def _agreement(question: Question) -> Agreement:
-    """Return how far answers to an item agree; sets of choices are not compared."""
+def _agreement(question: Question, role: str = "item") -> Agreement:
+    """Return how far answers to an item (or of a worker) agree; sets are not compared."""
     if question.kind == CHOICES:
         return Agreement(0.0, 0.0, 0)
-    return agreement(question.item.indices, question.label.indices)
+    return agreement(getattr(question, role).indices, question.label.indices)
+
+
+def _is_of_worker(question: Question) -> bool:
+    """Return whether each worker says the same of all items, as of a mother tongue."""
+    told = _agreement(question, "worker")
+    return told.n_pairs >= checks.FEW and told.agree > max(0.95, _agreement(question).agree)
 
 
 def _agrees(question: Question) -> bool:
@@ -182,7 +188,8 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     scores = [one for one in found if one.kind == NUMBER and len(one.label.dictionary) > 2]
     is_only = len(choices) == 1 and len(scores) == len(found) - 1 and not _are_unlike(found)
     if is_only and 2 * _n_said(choices[0]) >= max(map(_n_said, found)):
-        return choices  # a number beside the only choice is a score
+        # a number beside the only choice is a score, unless that is about the item
+        return scores if scores and _follows_item(choices[0]) else choices
     if not found and all(one.kind == NUMBER for one in named):
         told = f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on"
         raise InputError(f"{told}; name the label with --label-col")

@@ -283,7 +283,7 @@ def agreement(item: Any, label: Any) -> Agreement:
     return Agreement(agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2)
 
 
-def item_side(*columns: Any) -> tuple[int, str] | None:
+def item_side(*columns: Any, many_more: float = 3) -> tuple[int, str] | None:
     """Return which of two columns of codes names the items, and why; None if nothing tells.
 
     Answers are spread evenly over items, not over workers, unless these are few; or items are many.
@@ -295,7 +295,7 @@ def item_side(*columns: Any) -> tuple[int, str] | None:
     is_even = max(spread) > max(LEAST_SPREAD, 2 * min(spread)) and 2 * sizes[even] > sizes[many]
     if n_rows >= 20 and is_even:
         return even, f"answers are spread evenly over column {even + 1}, as over items"
-    if n_rows >= 50 and sizes[many] >= 3 * min(sizes):
+    if n_rows >= 50 and sizes[many] >= many_more * min(sizes):
         return many, f"column {many + 1} has {sizes[many]:,} values, the other {min(sizes):,}"
     return None
 

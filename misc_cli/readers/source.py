@@ -215,12 +215,14 @@ def refuse_undecodable(source: Source) -> None:
     try:
         bytes(memoryview(source.content)).decode("utf-8")
     except UnicodeDecodeError as error:
-        # latin-1 has no characters there
-        windows = any(re.search(rb"[\x80-\x9f]", chunk) for chunk in chunks(source.content))
+        try:  # latin-1 has no characters where Windows has some
+            is_windows = re.search(rb"[\x80-\x9f]", error.object) and error.object.decode("cp1252")
+        except UnicodeDecodeError:
+            is_windows = None
         raise InputError(
             f"{source.name}, line {line_at(source.content, error.start)}: not UTF-8 (byte "
             f"0x{error.object[error.start]:02x}); give its encoding, for example --encoding "
-            f"{'cp1252' if windows else 'latin-1'}"
+            f"{'cp1252' if is_windows else 'latin-1'}"
         ) from None
 
 

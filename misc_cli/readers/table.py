@@ -227,7 +227,11 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     # nowhere again above columns that repeat a few values
     n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
     is_apart = len(below) >= 5 and is_new and some_named and not has_numbers and n_few >= 2
-    is_header = points >= 2 or is_frame or is_above or is_apart
+    # a known name, then the numbers of classes or workers
+    counted = [int(name) for name in names[1:] if name.isdecimal()]
+    is_numbered = points > 0 and not any(map(is_number, columns[0]))
+    is_numbered = is_numbered and 1 < len(counted) == len(names) - 1 == counted[-1] - counted[0] + 1
+    is_header = points >= 2 or is_frame or is_above or is_apart or is_numbered
     return is_header, doubtful and not is_header
 
 

@@ -120,7 +120,7 @@ remark reason explanation rationale confidence certainty trust status email brow
 city region gender batch version reward html meta weight age agreement session channel id ids ip
 index unnamed split fold hit assignment worker workerid hitid assignmentid submit active start end
 elapsed latency rt feedback useragent link trusted source name title url path gold truth majority
-consensus os consent row uuid hash position order accuracy count n
+consensus os consent row uuid hash position order accuracy count n span spans offset
 """)
 # Words among these that a thing's name may have, although they mostly tell about something else.
 NAMING = names_in("name title url path hash uuid index row id ids order unnamed")
@@ -134,8 +134,20 @@ yourname consent age gender date time country
 # A field for remarks is no question, however short the remarks are.
 _REMARKS = re.compile(
     r"(?i)comment|feedback|remark|suggestion|expl(anation|ain)?($|[._])|reason|justif|rationale"
-    r"|(^|[._])notes?$|why|describe"
+    r"|(^|[._])notes?$|why|describe|(^|[._])other$"
 )
+
+
+# Names of properties that are judged, not of people who judge.
+_PROPERTY = re.compile(
+    r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
+    re.IGNORECASE,
+)
+
+
+def is_property(word: str) -> bool:
+    """Return whether a word is a property that is judged, not a person who judges."""
+    return _PROPERTY.fullmatch(word) is not None
 
 
 def is_remark(name: str) -> bool:

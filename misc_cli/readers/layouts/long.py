@@ -130,7 +130,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     missing = [role for role, own in found.items() if not own and role not in absent]
     is_pair = missing == ["worker"] and len(names) == 2 == len(found["item"] + found["label"])
     # of two columns, only what comes again are answers of nobody
-    if missing and not (is_pair and not profile.is_unique(found["item"][0])):
+    if missing and not (is_pair and LEAST_EACH * profile.n_distinct(*items) <= profile.n_rows):
         hint = " (none if nobody knows who answered)" if missing == ["worker"] else ""
         if missing == ["worker"] and is_once:
             hint = f"; {items[0]!r} names each row once, and one answer is nothing to vote on"

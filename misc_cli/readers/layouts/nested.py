@@ -429,7 +429,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(records) != 1:
             break
         (outer,) = records
-        table = _by_key(outer) or _by_two_keys(outer) or _by_column(outer)
+        table = _by_key(outer) or _by_two_keys(outer) or _by_column(outer) or _split(outer)
         if table is not None:
             return table
         values = list(outer.values())
@@ -464,6 +464,16 @@ def _by_column(outer: Record) -> list[Record] | None:
     return [{name: value[row] for name, value in own.items()} for row in range(length)]
 
 
+def _split(outer: Record) -> list[Record] | None:
+    """Return a table that pandas has split: {"columns": ["item", "label"], "data": [[…], …]}."""
+    names, rows = outer.get("columns"), outer.get("data")
+    if not (isinstance(names, list) and is_values(rows) and rows):
+        return None
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return None
+    return [dict(zip(map(str, names), row, strict=True)) for row in rows]
+
+
 def _are_filled(values: Sequence[Any], kind: type | tuple[type, ...]) -> bool:
     return len(values) > 1 and all(isinstance(value, kind) and value for value in values)
 
@@ -473,6 +483,7 @@ def _by_key(outer: Record) -> list[Record] | None:
 
     The key is the item, unless the objects name it or are answers that the key only counts.
     """
+    outer = {key: value for key, value in outer.items() if value not in ({}, [])}
     values = list(outer.values())
     if _are_filled(values, list):
         every = [one for value in values for one in value]

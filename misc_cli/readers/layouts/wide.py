@@ -59,6 +59,7 @@ from misc_cli.readers.vocabulary import (
     SYNONYMS,
     WORKER_WORDS,
     find_roles,
+    is_property,
     names_in,
     normalise,
     words_of,
@@ -328,12 +329,19 @@ def find_wide(document: Document) -> Several | None:
         if any(who.lower().startswith(word) for who in same):
             rest = {w: c for w, c in own.items() if c not in same.values()}
             same |= {w: c for w, c in rest.items() if values >= {*document.sampled(c)}}
+    named = _by_question(max(people.values(), key=len, default={}))
+    if LABEL in named:  # judge_keep, judge_fluency: what one judge says
+        named = {
+            LABEL: {w: c for w, c in named[LABEL].items() if w.isalnum() and not is_property(w)}
+        }
     for found in (
         {q: own for q, own in numbered.items() if len(own) >= 2},
         matched(names, _ADDRESS, lambda m: (LABEL, m[0])),
-        _by_model(names),
-        {LABEL: max(people.values(), key=len, default={})},
+        _by_question({name.strip(): name for name in names if MODEL.fullmatch(name.strip())}),
+        named,
     ):
+        if any(words_of(question) & _ALL for question in found):
+            return None  # r1_c1, r1_c2, r1_final: r1 is asked, c1 answers
         if len({worker for columns in found.values() for worker in columns}) >= 2:
             sure = {
                 question: own
@@ -347,18 +355,20 @@ def find_wide(document: Document) -> Several | None:
     return None
 
 
-def _by_model(names: Sequence[str]) -> Columns:
-    """Return columns of models by question: gpt-4_mood, gpt-4_spam, claude-3_mood, claude-3_spam.
+def _by_question(workers: dict[str, str]) -> Columns:
+    """Return workers' columns by question: gpt-4_mood, gpt-4_spam, claude-3_mood, claude-3_spam.
 
-    The last word is a question where each of several models has it, or one model several.
+    The last word is a question where each of several workers has it, or one worker several.
     """
-    models = [name for name in names if MODEL.fullmatch(name.strip())]
-    parts = {name: part for name in models if (part := _QUESTION.fullmatch(name))}
+    parts = {name: part for name in workers if (part := _QUESTION.fullmatch(name))}
     who = Counter(part["who"] for part in parts.values())
     what = Counter(part["what"] for part in parts.values())
-    if not who or (max(who.values()) == 1 and max(what.values()) < len(models)):
-        return {LABEL: {name.strip(): name for name in models}}
-    return matched(parts, _QUESTION, lambda m: (m["what"], m["who"]))
+    if not who or (max(who.values()) == 1 and max(what.values()) < len(workers)):
+        return {LABEL: dict(workers)}
+    found: Columns = {}
+    for name, part in parts.items():
+        found.setdefault(part["what"], {})[part["who"]] = workers[name]
+    return found
 
 
 def find_pairs(document: Document) -> Several | None:
@@ -474,6 +484,7 @@ def _things(names: Sequence[str]) -> Columns:
 
 
 _COUNTS = names_in("votes vote counts count counter freq frequency num nb n")
+_COUNTED = names_in("labels annotations answers ratings")
 _TOTALS = names_in("n num count counts votes annotators raters annotations ratings labels")
 _SUMS = names_in("total sum all")
 _NO_COUNTS = names_in("id age year index row time seconds length duration rank")
@@ -491,13 +502,15 @@ def find_counts(document: Document) -> Several | None:
         if _are_rivals(document, parts):
             return Several("counts", classes_of(parts), f"{listing(parts, 4)} sum to {name!r}")
     parts = runs_with_sum(document, numbers)
-    is_alike = len(parts) > 2 or any("." in _stem(name) for name in parts)
+    is_alike = len(parts) > 2 or any("." in _stem(n) or n.isdigit() for n in parts)
     if is_alike and _are_rivals(document, parts):
         return Several("counts", classes_of(parts), f"each row of {listing(parts, 4)} has one sum")
     for stem in dict.fromkeys(map(_stem, numbers)):
         own = [name for name in numbers if _stem(name) == stem]
-        is_called = words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES
-        if is_called and _are_rivals(document, own):
+        # an object called labels that holds numbers counts them
+        is_within = all(name.startswith(f"{stem}.") for name in own) and words_of(stem) & _COUNTED
+        is_called = is_within or words_of(stem) & _COUNTS
+        if is_called and 2 <= len(own) <= MOST_CLASSES and _are_rivals(document, own):
             return Several("counts", classes_of(own), f"{listing(own, 4)} are called counts")
     return None
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal, listing
 from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
+from misc_cli.readers.keys import is_person
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import Question, Reading, RowsOut
 from misc_cli.readers.values import (
@@ -273,6 +274,8 @@ def column_among(
     item  the column whose values come again where rows are answers, be they nobody's
     """
     known = [document.names[at] for at in find_roles(document.names)[role]] if item else []
+    if item and role == "worker":
+        known += [name for name in document.names if is_person(name)]
     found = tuple(name for name in (*names, *known) if name in document.names)[:1]
     if found or options.columns[role] is not None:
         return found
