@@ -1,0 +1,112 @@
+"""Principles found on files that nobody had seen: who answered, what is asked, what is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.errors import InputError, MiscWarning
+from tests.readers.shaped import read, table, triplets
+
+PEOPLE = [f"p{n}" for n in range(6)]
+PAIRS = [(f"word{a}", f"term{b}") for a in range(6) for b in range(5)]
+
+
+def said(pair: int, person: int) -> str:
+    return "no" if (pair + (pair * person % 5 == 1)) % 3 else "yes"
+
+
+def refused(folder: Path, text: str, name: str = "a.csv") -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, text, name)
+    return str(caught.value)
+
+
+def test_the_fewest_columns_that_a_worker_answers_once_are_the_item(tmp_path: Path) -> None:
+    rows = [
+        f"{a},{b},{who},{said(n, at)}"
+        for n, (a, b) in enumerate(PAIRS)
+        for at, who in enumerate(PEOPLE)
+        if (n + at) % 3
+    ]
+    told = refused(tmp_path, table("group,attribute,annotator,annotation", rows))
+    assert "--worker-col annotator --item-col group,attribute --label-col annotation" in told
+
+
+def test_whose_age_follows_is_who_answered(tmp_path: Path) -> None:
+    rows = [
+        f"u{at},{20 + at},doc{n},{said(n, at)}"
+        for n in range(30)
+        for at in range(6)
+        if (n + at) % 4
+    ]
+    told = refused(tmp_path, table("unit_id,age,doc_id,S6", rows))
+    assert "--worker-col unit_id --item-col doc_id --label-col S6" in told
+
+
+def test_what_a_worker_always_says_is_about_the_worker(tmp_path: Path) -> None:
+    """A mother tongue is no question about the items, though it is answered first."""
+    rows = [
+        f"{who},x{n}{at},{n},{'yes' if at % 2 else 'no'},{said(n, at)}"
+        for n in range(30)
+        for at, who in enumerate(PEOPLE)
+    ]
+    names = "WorkerId,AssignmentId,HITId,Answer.english,Answer.fits"
+    assert refused(tmp_path, table(names, rows)).endswith("--question fits")
+
+
+def test_what_one_judge_says_are_no_judges(tmp_path: Path) -> None:
+    names = "judge_intent_preserved,judge_realistic_for_context,judge_keep"
+    rows = [f"q{n}," + ",".join(said(n, at) for at in range(3)) for n in range(30)]
+    refused(tmp_path, table(f"query_id,{names}", rows))
+    columns = [f"annotator_{who}_{what}" for who in ("H1", "H2") for what in ("mood", "tone")]
+    rows = [f"q{n}," + ",".join(said(n, at % 2) for at in range(4)) for n in range(30)]
+    told = refused(tmp_path, table(f"query_id,{','.join(columns)}", rows))
+    assert "2 questions, 'mood' (choice), 'tone' (choice)" in told
+
+
+def test_answers_are_spread_evenly_over_items(tmp_path: Path) -> None:
+    """One worker did most of it; three answered each item."""
+    rows = [f"{w},{i},{said(i, w)}" for i in range(40) for w in (0, 1 + i % 9, 10 + i * i % 11)]
+    with pytest.warns(MiscWarning, match="as worker, item, label: answers are spread evenly"):
+        assert len(read(tmp_path, table("", rows).lstrip()).answers) == 120
+
+
+def test_tables_within_json(tmp_path: Path) -> None:
+    right = {(w, f"i{n}"): said(n, at) for n in range(12) for at, w in enumerate(PEOPLE[:3])}
+    rows = [[who, item, label] for (who, item), label in right.items()]
+    split = {"columns": ["worker_id", "message_id", "label"], "index": [0], "data": rows}
+    assert triplets(read(tmp_path, json.dumps(split), "a.json")) == right
+    counted = [{"id": n, "labels": {"yes": 1 + n % 4, "no": 3 - n % 3}} for n in range(12)]
+    found = read(tmp_path, json.dumps(counted), "b.json")
+    assert found.anonymous
+    assert len(found.answers) == sum(4 + n % 4 - n % 3 for n in range(12))
+
+
+def test_classes_that_are_numbered_have_a_header(tmp_path: Path) -> None:
+    rows = [f"qqp-{n}-a,{n % 4},{3 - n % 4}" for n in range(20)]
+    found = read(tmp_path, table("task_id,0,1", rows))
+    assert found.anonymous
+    assert len(found.answers) == 60
+
+
+def test_columns_of_annotators_without_a_header(tmp_path: Path) -> None:
+    rows = [f"verb{n}," + ",".join(said(n, at) for at in range(3)) for n in range(40)]
+    with pytest.warns(MiscWarning, match="--worker-col 2,3,4 --item-col 1 --layout wide"):
+        assert len(read(tmp_path, table("", rows).lstrip()).answers) == 120
+
+
+def test_columns_that_name_a_pair_of_people_are_no_votes(tmp_path: Path) -> None:
+    pairs = [(a, b) for a in "uvwxyz" for b in "uvwxyz" if a < b]
+    told = refused(
+        tmp_path,
+        table("annotator_a,annotator_b,k", [f"{a},{b},0.{n}" for n, (a, b) in enumerate(pairs)]),
+    )
+    assert "agree in 0%" in told
+
+
+def test_a_text_that_hardly_comes_again_is_no_item_of_votes(tmp_path: Path) -> None:
+    rows = [f"{'ab'[n % 2]},text {n % 57}" for n in range(60)]
+    assert "no worker column" in refused(tmp_path, table("Label,Tweet", rows))
