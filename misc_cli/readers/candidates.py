@@ -26,8 +26,14 @@ from misc_cli.readers.columns import Layout, Refusal, naming_column
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import LEAST_EACH, find_keys, follows, is_key
 from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.cells import are_votes
-from misc_cli.readers.layouts.nested import INNER, OUTER, lists_of_objects, unwrapped_document
+from misc_cli.readers.layouts.cells import listed
+from misc_cli.readers.layouts.nested import (
+    INNER,
+    OUTER,
+    are_votes,
+    lists_of_objects,
+    unwrapped_document,
+)
 from misc_cli.readers.layouts.wide import runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.panels import (
@@ -346,7 +352,7 @@ def _lists(document: Document) -> Iterator[Scored]:
     """Propose a column of lists of votes: "2, 3, 3", "[1 1 0]"."""
     header = {} if document.table.header is not False else {"header": False}
     for name in document.names:
-        if are_votes(document.sampled(name)):
+        if are_votes([*map(listed, document.sampled(name))]):
             yield 0.5, {"worker_col": NOBODY, "label_col": name, **header}
 
 

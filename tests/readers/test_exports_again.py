@@ -115,8 +115,12 @@ def sparse() -> dict[str, dict[str, str]]:
 def test_a_map_of_maps(tmp_path: Path) -> None:
     right = [row for row in RIGHT if row[:2] != ("anna", "0.jpg")]
     by_worker = {w: {i: c for ww, i, c in right if ww == w} for w in WORKERS}
-    for content in (sparse(), by_worker, {"annotations": sparse()}):
+    for content in (by_worker, {"annotations": by_worker}):
         assert triplets(export(tmp_path, json.dumps(content), "json")) == right
+    path = export(tmp_path, json.dumps(sparse()), "json")
+    with pytest.raises(InputError, match="--worker-col 'inner key' --item-col 'outer key'"):
+        triplets(path)
+    assert triplets(path, worker_col="inner key", item_col="outer key") == right
     listed = {i: [{"annotator": w, "label": c} for w, c in s.items()] for i, s in BY_ITEM.items()}
     assert triplets(export(tmp_path, json.dumps(listed), "json")) == RIGHT
 
@@ -246,7 +250,7 @@ def test_workers_beside_one_label_for_all_are_refused(tmp_path: Path) -> None:
         {"id": i, "label": "cat", "annotators": list(said), "confidence": ["low"] * len(said)}
         for i, said in BY_ITEM.items()
     ]
-    with pytest.raises(InputError, match="no list of the same length"):
+    with pytest.raises(InputError, match="no label column"):
         triplets(export(tmp_path, lines(records), "jsonl"))
 
 

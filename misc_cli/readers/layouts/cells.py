@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.layouts.nested import (
-    FEW_CLASSES,
     Exploded,
+    are_votes,
     explode_records,
     is_values,
     of_workers,
@@ -25,30 +23,26 @@ from misc_cli.readers.layouts.nested import (
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.values import parsed
 
-MOST_VOTES = 100  # in a list
-
 
 def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
     """Return lists in cells: of workers and labels ("a;b" and "x;y"), of votes, of JSON objects."""
-    names, asked = document.names, (options.worker_col, options.label_col)
-    if len(set(names)) < len(names):
+    names, who, said = document.names, options.worker_col, options.label_col
+    is_declared = said in names and who in (None, NOBODY, *names)  # else the lists may have them
+    if who in names and not is_declared:
         return None
-    is_within = asked[0] not in (None, NOBODY, *names)  # a column that only the lists make
-    given = [name for name in asked if name in names and not is_within]
-    if given and asked[1] not in names:
-        return None
-    lists = {n: _separator(document.sampled(n)) for n in names if not given or n in given}
-    workers = [asked[0]] if asked[0] in lists else [] if given else of_workers(lists)
-    workers = [name for name in workers if lists[name]] or workers
+    given = [name for name in (who, said) if name in names] if is_declared else names
+    lists = {name: _separator(document.sampled(name)) for name in given}
+    workers = [who] if who in names else [] if is_declared else of_workers(lists)
+    workers = [name for name in workers if lists[name]]
     separator = lists[workers[0]] if len(workers) == 1 else None
     beside = [name for name, found in lists.items() if found == (separator or "json")]
     split: Callable[[str], Any] = parsed
     if separator and separator != "json":
         split = partial(str.split, sep=separator)
-    if given and not workers:
-        beside = [name for name in given if are_votes(document.sampled(name))]
+    if is_declared and not workers:
+        beside = [name for name in given if are_votes([*map(listed, document.sampled(name))])]
         split = listed
-    if not beside or len(beside) < len(given):
+    if not beside or (is_declared and len(beside) < len(given)):
         return None
     columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
     records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
@@ -58,7 +52,7 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
             if is_values(inner):
                 inner = [text(one).strip() for one in inner]
             record[name] = inner if isinstance(inner, list | dict) else [record[name]]
-    return explode_records(document, records, options, is_declared=bool(given))
+    return explode_records(document, records, options, is_declared=is_declared)
 
 
 def listed(cell: str) -> list[str]:
@@ -69,20 +63,6 @@ def listed(cell: str) -> list[str]:
     marks = r"[\s,;|]+" if cell[:1] in ("[", "(") else r"\s*[,;|]\s*"
     parts = re.split(marks, re.sub(r"(\d\.)(?!\d)", r"\g<1>0", cell.strip("[]() \n")))
     return [part for part in parts if part]  # NumPy's 0. is Python's 0.0
-
-
-def are_votes(cells: Sequence[str]) -> bool:
-    """Return whether nearly each cell lists three or more of a few values, which come again in it.
-
-    Votes are about as many in each cell; tags of words and vectors are not, or differ.
-    """
-    lists = [listed(cell) for cell in cells]
-    sizes = np.array([len(own) for own in lists])
-    n_again = sum(len(set(own)) < len(own) for own in lists)
-    if not lists or (sizes > 2).mean() < 0.9 or n_again < len(lists) / 10:
-        return False
-    is_even = sizes.max() <= MOST_VOTES and sizes.std() < sizes.mean() / 2
-    return bool(is_even) and len({value for own in lists for value in own}) <= FEW_CLASSES
 
 
 def _separator(cells: Sequence[str]) -> str | None:

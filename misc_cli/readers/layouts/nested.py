@@ -14,16 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
-from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -38,13 +35,14 @@ LOOKED_AT = 200
 FEW_CLASSES = 20
 LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
 _WORKER = {"worker": SYNONYMS["worker"]}
-_ITEM = {"item": SYNONYMS["item"]}
 _ITEMS = {"id", *(name for tier in SYNONYMS["item"] for name in tier)}
+_ANSWERED = {role: SYNONYMS[role] for role in ("worker", "label")}
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
 _PEOPLE = names_in("judge judges annotator annotators rater raters worker workers reviewer coder")
 _ANSWER_KEYS = names_in("""
 annotations labels votes answers judgments judgements ratings responses crowdlabels label annotation
-vote predictions outputs annotatorlabels workerlabels oldlabels rawlabels alllabels rawannotations
+vote predictions outputs models annotatorlabels workerlabels oldlabels rawlabels alllabels
+rawannotations
 """)
 OUTER, INNER = "outer key", "inner key"
 ITEM = "item_id"  # the record that holds the answers
@@ -186,52 +184,42 @@ def _within(records: Sequence[Record], path: Sequence[str]) -> Sequence[Record]:
 
 def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     """Return one record for each answer; lines are counted in the records that they came from."""
-    records, fields, flat_records, rows = found.records, found.fields, [], []
-    names = [key for key in _keys(_some(records)) if key not in fields]
+    outer = [{k: v for k, v in one.items() if k not in found.fields} for one in found.records]
+    names = _keys(_some(outer))
     inner = _keys(one for own in _some(found.answers) for one in own)
-    is_row = options.item_col == ROW
-    if options.item_col is None and not find_roles(inner, _ITEM)["item"]:
-        # what names each record once, else the record itself: the answers are about it
-        plain = [flat({key: record[key] for key in names if key in record}) for record in records]
-        items = [n for n in _keys(_some(plain)) if normalise(n) in _ITEMS]
-        is_row = all(len({one.get(name) for one in plain}) < len(plain) for name in items)
-    for row, (record, own) in enumerate(zip(records, found.answers, strict=True)):
-        outer = {key: value for key, value in record.items() if key not in fields}
-        if is_row:
-            item = {ITEM: record.get(ITEM, str(row + 1))}
-            outer = item if found.anonymous else {**outer, **item}
-        for answer in own:
-            renamed = _names_beside(tuple(outer), tuple(answer))
-            task = {renamed.get(key, key): value for key, value in outer.items()}
-            flat_records.append({**task, **answer})
-            rows.append(row)
-    renamed = {} if is_row else _names_beside(tuple(names), tuple(inner))
+    within = find_roles(inner)
+    # a task's own label or annotator (a majority's, a curator's) is nobody's answer
+    taken = (
+        key
+        for key in names
+        if key in inner or (within["worker"] and any(find_roles([key], _ANSWERED).values()))
+    )
+    renamed = {key: f"{key} (consensus)" for key in taken}
     paths = {**found.paths, **{new: old for old, new in renamed.items()}}
-    if is_row:
-        paths[ITEM] = ROW
+    items: list[str] = []
+    if options.item_col == ROW or not within["item"]:
+        paths[ITEM], items = _items(outer, is_row=options.item_col == ROW)
+    flat_records, rows = [], []
+    for row, (record, own) in enumerate(zip(outer, found.answers, strict=True)):
+        task = {renamed.get(key, key): value for key, value in record.items()}
+        if items:
+            task[ITEM] = items[row]
+        flat_records += [{**task, **answer} for answer in own]
+        rows += [row] * len(own)
     told = _document(document, flat_records, rows)
     return Exploded(told, found.why, found.anonymous, paths=paths)
 
 
-@lru_cache(maxsize=256)
-def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, str]:
-    """Return new names for a task's fields that its answers have themselves, and for its id.
-
-    A task's own label or annotator (a majority's, a curator's) is nobody's answer.
-    """
-    within = find_roles(inner)
-    own = {key: find_roles([key]) for key in outer}
-    taken = {
-        key
-        for key, found in own.items()
-        if (found["worker"] and within["worker"])
-        or (found["label"] and (within["label"] or within["worker"]))
-    }
-    names = {key: f"{key} (consensus)" for key in outer if key in taken or key in inner}
-    kept = [names.get(key, key) for key in outer]
-    if "id" in kept and not find_roles([*inner, *kept], {"item": SYNONYMS["item"][:3]})["item"]:
-        names["id"] = "item_id"
-    return names
+def _items(records: Sequence[Record], *, is_row: bool) -> tuple[str, list[str]]:
+    """Return the field that names each record once, and the names; else the records' numbers."""
+    plain = [flat(record) for record in records]
+    names = [n for n in _keys(_some(plain)) if normalise(n) in _ITEMS]
+    names = [n for n in names if len({one.get(n) for one in plain}) == len(plain)]
+    tiers = SYNONYMS["item"]
+    at = find_roles(names, {"item": [*tiers[:3], {"id"}, *tiers[3:]]})["item"]
+    if is_row or not at:
+        return ROW, [str(row + 1) for row in range(len(plain))]
+    return names[at[0]], [one.get(names[at[0]], "") for one in plain]
 
 
 def _document(outer: Document, records: list[Record], rows: list[int] | None = None) -> Document:
@@ -315,19 +303,13 @@ def _parallel(name: str, records: Sequence[Record]) -> Found | None:
     roles = {other: singular(other) for other in (field, *beside)}
     if not find_roles([roles[field]], _WORKER)["worker"]:
         roles[field] = "worker"
-    answered = [other for other in beside if not words_of(other) & ABOUT]
-    chosen = [other for other in answered if _n_values(records, other) <= FEW_CLASSES]
-    known = [other for other in beside if find_roles([roles[other]])["label"]]
-    if not known and not chosen:
-        chosen = answered
-    if not set(known) & set(chosen):
-        if len(chosen) == 1:
-            roles[chosen[0]] = "label"  # whatever it is called, it is all that was chosen
-        elif not known and (not beside or find_roles(list(records[0]))["label"]):
-            raise InputError(
-                f"{name}: {field!r} lists workers, and no list of the same length what each of "
-                "them answered; export each worker's answer"
-            )
+    chosen = [
+        other
+        for other in beside
+        if not words_of(other) & ABOUT and _n_values(records, other) <= FEW_CLASSES
+    ]
+    if len(chosen) == 1:
+        roles[chosen[0]] = "label"  # whatever it is called, it is all that was chosen
     return _zipped(records, roles)
 
 
@@ -355,20 +337,11 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
     """Find an object whose keys are workers."""
     for field in _fields(records, lambda value: isinstance(value, dict)):
         inner = [record[field] for record in _some(records) if record.get(field)]
-        values = [value for one in inner for value in one.values()]
-        roles = [find_roles(list(value)) for value in values if isinstance(value, dict)]
-        is_said = len(roles) == len(values) and all(r["label"] and not r["worker"] for r in roles)
-        if not is_said and any(isinstance(value, dict | list) for value in values):
-            continue
         keys, plain = _keys(inner), normalise(field)
-        is_answers = plain in (*_ANSWER_KEYS, "models") and looks_like_workers(keys)
-        is_answers = is_answers or (is_said and bool(words_of(field) & _PEOPLE))
-        if len(keys) > 1 and (plain in _WORKER_KEYS or is_answers):
+        is_told = plain in _WORKER_KEYS or (plain in _ANSWER_KEYS and looks_like_workers(keys))
+        if is_told and len(keys) > 1 and _are_labels([v for one in inner for v in one.values()]):
             answers = [
-                [
-                    {**(said if isinstance(said, dict) else {"label": said}), "worker": who}
-                    for who, said in (record.get(field) or {}).items()
-                ]
+                [{**_labelled(said), "worker": w} for w, said in (record.get(field) or {}).items()]
                 for record in records
             ]
             return Found(records, [field], answers, f"a worker for each key of {field!r}")
@@ -376,13 +349,16 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
 
 
 def _votes(name: str, records: Sequence[Record]) -> Found | None:
-    """Find a list of labels without names; only if it must be votes: a set has nothing twice."""
-    names = _keys(map(flat, _some(records)))
-    is_counted = any(words_of(n.partition(".")[0]) & {"counter", "counts"} for n in names)
-    if is_counted or find_roles(names, _WORKER)["worker"]:
+    """Find a list of labels without names."""
+    some = _some(records)
+    if find_roles(_keys(map(flat, some)), _WORKER)["worker"]:
         return None
-    voted = [field for field in _fields(records, is_values) if _are_votes(records, field)]
-    voted.sort(key=lambda field: -sum(len(record.get(field) or []) for record in records))
+    lists = {
+        field: [list(map(text, record.get(field) or [])) for record in some]
+        for field in _fields(records, is_values)
+    }
+    voted = [field for field, own in lists.items() if are_votes(own)]
+    voted.sort(key=lambda field: -sum(map(len, lists[field])))
     if len(voted) > 1 and len(records) > 1:
         raise Refusal(
             f"{name}: lists of votes stand in {', '.join(map(repr, voted[:8]))}; pick one with "
@@ -393,14 +369,13 @@ def _votes(name: str, records: Sequence[Record]) -> Found | None:
     return _anonymous(records, voted[0]) if is_told else None
 
 
-def _are_votes(records: Sequence[Record], field: str) -> bool:
-    """Return whether lists are votes, of three or more: not sets, and of few values."""
-    lists = [record.get(field) or [] for record in _some(records)]
-    values = [text(value) for own in lists for value in own]
-    if not values or any(value.startswith(("[", "{")) for value in values):
-        return False
-    is_repeated = any(len(set(own)) < len(own) > 2 for own in lists)
-    return is_repeated and len(set(values)) <= 20 and not words_of(field) & {"id", "ids", "tokens"}
+def are_votes(lists: Sequence[Sequence[str]]) -> bool:
+    """Return whether most lists have three or more of a few values, and some one twice."""
+    values = {value for own in lists for value in own}
+    is_repeated = any(len(set(own)) < len(own) for own in lists)
+    n_many = sum(len(own) > 2 for own in lists)
+    are_plain = not any(value.startswith(("[", "{")) for value in values)
+    return is_repeated and are_plain and 2 * n_many >= len(lists) and len(values) <= FEW_CLASSES
 
 
 def _anonymous(records: Sequence[Record], field: str) -> Found:
@@ -424,27 +399,35 @@ def is_objects(value: Any) -> bool:
 
 
 def unwrapped(records: list[Record]) -> list[Record]:
-    """Return the list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
+    """Return the records that a single outer object wraps: in a list, under keys, by columns."""
     for _ in range(5):
         if len(records) != 1:
             break
         (outer,) = records
-        table = _by_key(outer) or _by_two_keys(outer) or _by_column(outer) or _split(outer)
+        table = _of_pandas(outer) or _by_key(outer) or _by_column(outer)
         if table is not None:
             return table
         values = list(outer.values())
-        lists = [value for value in values if is_objects(value) and len(value) > 1]
+        lists = [value for value in values if is_objects(value)]
         if len(values) == 1 and isinstance(values[0], dict):
-            inner = values[0]
-            is_map = _are_filled(list(inner.values()), (dict, list))
-            if is_map or not find_roles(list(inner))["label"]:
-                records = [inner]  # {"annotations": {…}}, {"data": {"answers": …}}
-                continue
-        named = find_roles(list(outer), {"item": [*SYNONYMS["item"], {"id"}]})["item"]
-        if len(lists) != 1 or named:
+            records = values  # {"annotations": {…}}, {"data": {"answers": …}}
+        elif len(lists) == 1 and _ITEMS.isdisjoint(map(normalise, outer)):
+            records = lists[0]
+        else:
             break
-        records = lists[0]
     return records
+
+
+def _of_pandas(outer: Record) -> list[Record] | None:
+    """Return a table that pandas wrote: {"item": {"0": …}, …}, or split in columns and data."""
+    names, rows = outer.get("columns"), outer.get("data")
+    if isinstance(names, list) and isinstance(rows, list) and all(map(is_values, rows)):
+        return [dict(zip(map(str, names), row, strict=False)) for row in rows]
+    columns = [list(own) if isinstance(own, dict) else [] for own in outer.values()]
+    rows = [str(at) for at in range(len(columns[0]))] if columns else []
+    if not rows or any(own != rows for own in columns):
+        return None
+    return [{name: own[row] for name, own in outer.items()} for row in rows]
 
 
 def _by_column(outer: Record) -> list[Record] | None:
@@ -464,93 +447,48 @@ def _by_column(outer: Record) -> list[Record] | None:
     return [{name: value[row] for name, value in own.items()} for row in range(length)]
 
 
-def _split(outer: Record) -> list[Record] | None:
-    """Return a table that pandas has split: {"columns": ["item", "label"], "data": [[…], …]}."""
-    names, rows = outer.get("columns"), outer.get("data")
-    if not (isinstance(names, list) and is_values(rows) and rows):
-        return None
-    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
-        return None
-    return [dict(zip(map(str, names), row, strict=True)) for row in rows]
-
-
-def _are_filled(values: Sequence[Any], kind: type | tuple[type, ...]) -> bool:
-    return len(values) > 1 and all(isinstance(value, kind) and value for value in values)
-
-
 def _by_key(outer: Record) -> list[Record] | None:
-    """Return objects or lists of one form that stand under keys: {"post 1": {…}, "post 2": {…}}.
-
-    The key is the item, unless the objects name it or are answers that the key only counts.
-    """
+    """Return what stands under keys, each an item, mostly: {"post 1": {…}, "post 2": {…}}."""
     outer = {key: value for key, value in outer.items() if value not in ({}, [])}
     values = list(outer.values())
-    if _are_filled(values, list):
-        every = [one for value in values for one in value]
-        is_table = bool(find_roles([singular(key) for key in outer])["label"])
-        is_told = all(map(is_objects, values)) and find_roles(sorted(_keys(every)))["worker"]
-        # more keys than values are no columns, and words no counts: {"post 1": ["x", "x", "y"], …}
-        are_votes = all(map(is_values, values)) and len(values) > max(map(len, values))
-        are_votes = are_votes and not any(is_number(text(one)) for one in every)
-        if is_table or not (is_told or are_votes):
-            return None
-        return [{"item": key, "labels" if are_votes else "answers": v} for key, v in outer.items()]
-    if not _are_filled(values, dict):
+    if len(values) < 2:
         return None
-    rows = [str(at) for at in range(len(values[0]))]
-    if all(list(own) == rows for own in values):  # a table that pandas wrote column by column
-        return [{name: own[row] for name, own in outer.items()} for row in rows]
-    common = sorted(set(values[0]).intersection(*values[:50]))
-    several = [key for key in common if all(isinstance(v.get(key), dict | list) for v in values)]
-    roles = find_roles([singular(key) for key in common])
-    if not several and roles["worker"] and find_roles(common)["worker"]:
-        return values if roles["label"] else None  # annotator, not annotators
-    holds_answers = bool(roles["worker"]) or any(
-        is_objects(values[0][key]) or normalise(key) in _ANSWER_KEYS for key in several
-    )
-    if not holds_answers and not _are_alike(values, common, several):
+    if all(map(is_objects, values)) and not find_roles(list(map(singular, outer)))["label"]:
+        return [{"item": key, "answers": value} for key, value in outer.items()]
+    if not all(isinstance(value, dict) for value in values):
+        return None
+    fields = _keys(values)
+    are_fields = any(find_roles(list(map(singular, fields))).values())
+    if not are_fields and _are_labels([one for value in values for one in value.values()]):
+        return _by_two_keys(outer, fields)
+    common = sorted(set(values[0]).intersection(*values))
+    if not common:
         return None
     if find_roles(common, {"item": [*SYNONYMS["item"][:4], {"id"}]})["item"]:  # not by its text
         return values
-    return [{"item_id": key, **value} for key, value in outer.items()]
+    return [{ITEM: key, **value} for key, value in outer.items()]
 
 
-def _are_alike(values: Sequence[Record], common: Sequence[str], several: Sequence[str]) -> bool:
-    """Return whether objects have the same fields, some of them lists, objects or long texts."""
-    if len(values) < 3 or len(common) < 2 or 2 * len(common) < len(values[0]):
-        return False
-    inner = [one for value in values[:50] for one in value.values()]
-    if all(isinstance(one, dict) and find_roles(list(one))["label"] for one in inner):
-        return False  # a label for each of two keys
-    return bool(several) or any(len(str(v[key])) > 40 for v in values[:20] for key in common)
-
-
-def _by_two_keys(outer: Record) -> list[Record] | None:
+def _by_two_keys(outer: Record, inner: list[str]) -> list[Record]:
     """{item: {worker: label}}, or the other way round; what nothing tells is the user's to say."""
-    values = [value for value in outer.values() if value != {}]
-    if not _are_filled(values, dict):
-        return None
-    said = [one for value in values for one in value.values()]
-    is_object = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
-    if not is_object and any(isinstance(one, dict | list) for one in said):
-        return None
-    inner = Counter(key for value in values for key in value)
-    if max(inner.values()) < 2 or any(map(bool, find_roles(list(inner)).values())):
-        return None
-    first, second = OUTER, INNER
-    are_counts = all(is_number(text(one)) for one in said if one)  # {"cat": 3, "dog": 1}
-    has_gaps = any(len(value) < len(inner) for value in values)  # questions have none
-    for roles, one, other in (
-        (("item", "worker"), outer, inner),
-        (("worker", "item"), inner, outer),
-    ):
-        are_items = looks_like_items(list(one)) and not looks_like_items(list(other))
-        are_items = are_items and not are_counts and (has_gaps or one is inner)
-        if are_items or (looks_like_workers(list(other)) and not looks_like_workers(list(one))):
-            first, second = roles
-            break
+    is_outer = looks_like_workers(list(outer)) or looks_like_items(inner)
+    is_inner = looks_like_workers(inner)
+    first, second = ("worker", "item") if is_outer else ("item", "worker")
+    if is_outer == is_inner:
+        first, second = OUTER, INNER
     return [
-        {first: key, second: within, **(said if isinstance(said, dict) else {"label": said})}
+        {first: key, second: within, **_labelled(said)}
         for key, value in outer.items()
         for within, said in value.items()
     ]
+
+
+def _are_labels(values: Sequence[Any]) -> bool:
+    """Return whether values are labels, or an object around each."""
+    if any(isinstance(value, dict) for value in values):
+        return all(isinstance(v, dict) and find_roles(list(v))["label"] for v in values)
+    return not any(isinstance(value, list) for value in values)
+
+
+def _labelled(said: Any) -> Record:
+    return said if isinstance(said, dict) else {"label": said}

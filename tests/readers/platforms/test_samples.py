@@ -156,7 +156,7 @@ REFUSED = {
     "argilla_classic.jsonl": "no worker column among",
     "doccano.jsonl": "no worker is named.*--worker-from",
     "scale.json": "no worker and label column",
-    "cvat.json": "no worker, item and label column",
+    "cvat.json": "no worker column among",
     "cvat.xml": "XML",
     "coco.json": "no worker, item and label column",
     "conll.txt": "nobody knows which is what",
