@@ -282,7 +282,7 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
     numbers = [whole_numbers(document, name) for name in names]
     sums = [sum(own) for own in zip(*numbers, strict=True)] if all(numbers) else []
     is_near = document.format == "npy" and len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1
-    if is_near or runs_with_sum(document, names, len(names)):
+    if is_near or len(runs_with_sum(document, names)) == len(names):
         yield 1.0, {"layout": "counts"}
         return
     cells = {name: document.sampled(name) for name in names}

@@ -19,13 +19,14 @@ import numpy as np
 from misc_cli.readers.columns import Layout, Refusal, naming_column, with_doubles
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import GOLD, INPUT, is_person
-from misc_cli.readers.layouts.wide import has_raters, runs_with_sum, whole_numbers
+from misc_cli.readers.layouts.wide import stem_and_key, whole_numbers
 from misc_cli.readers.options import ROW
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import NUMBER
 from misc_cli.readers.vocabulary import (
     ABOUT,
+    MODEL,
     NAMING,
     is_property,
     names_in,
@@ -41,7 +42,6 @@ _ANSWERS = names_in("label labels annotation annotations vote votes winner verdi
 _PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
-_PERSONS = names_in("name fullname person physician voter senator member")
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
 Scored = tuple[float, Given]
 
@@ -49,7 +49,8 @@ Scored = tuple[float, Given]
 def vocabularies(profile: Profile) -> dict[str, set[str]]:
     """Return the columns that choose from a few values, with these."""
     names = [n for n in profile.names if n.strip() and not (is_standing(n) or INPUT.match(n))]
-    names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$|^.$", n.strip())]
+    people = re.compile(rf"(?i).*\d|.|{MODEL.pattern}")  # gpt-4o, coder_id_1, N
+    names = [n for n in names if not words_of(n) & ABOUT or people.fullmatch(n.strip())]
     names = [n for n in names if 1 <= len(profile.values(n)) <= 12 and profile.has_classes(n)]
     return {n: {value.casefold() for value in profile.values(n)} for n in names}
 
@@ -63,7 +64,8 @@ def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
     values = vocabularies(profile)
     families: dict[str, list[str]] = {}
     for name in values:
-        families.setdefault(_stem_and_key(name)[0], []).append(name)
+        stem = "" if MODEL.fullmatch(name.strip()) else stem_and_key(name)[0]
+        families.setdefault(stem, []).append(name)
     words = families.pop("", [])
     for stem, own in sorted(families.items(), key=lambda pair: -len(pair[1])):
         if len(own) > 1 and len(overlapping({n: values[n] for n in own})) == len(own):
@@ -72,51 +74,35 @@ def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
         most = values[max(words, key=lambda name: len(values[name]))]
         own = [n for n in words if 2 * len(values[n] & most) >= len(values[n] | most)]
         words = [n for n in words if n not in own]
-        people = [n for n in own if not _is_property(n)]
+        people = [n for n in own if MODEL.fullmatch(n.strip()) or not _is_property(n)]
         if len(people) > 1 and all(GOLD.fullmatch(n) for n in own if n not in people):
             yield "", people
 
 
-def _stem_and_key(name: str) -> tuple[str, str]:
-    """Return a name around its number (or letter), and that; words have an empty stem."""
-    for pattern in (r"(.*\D|)(\d+)()", r"(\D*)(\d)(\D+)", r"(.*[\W_]|)([A-Za-z])()"):
-        if match := re.fullmatch(pattern, name.strip()):
-            return f"{match[1]}#{match[3]}", match[2]
-    return "", name
-
-
 def _panels(profile: Profile) -> Iterator[tuple[str, list[str], bool]]:
-    """Yield columns that may be workers: their stem, names, and whether these are surely alike.
+    """Yield columns that may be workers: their stem, names, and if more is asked of the same keys.
 
-    EXP1, EXP2, NOR1, NOR2, …: one panel, where all agree alike. C1, C2, D1, D2: C and D are people
-    where C1 agrees with D1 rather than with C2; else 1 and 2 are, and C and D questions.
+    hate_1, hate_2, spam_1, spam_2, …: 1 and 2 are asked several questions. EXP1, EXP2, NOR1, NOR2,
+    …: stems that are no words are people of several kinds, and one panel.
     """
     same: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for stem, names in _groups(profile):
-        keys = tuple(_stem_and_key(name)[1] for name in names)
+        keys = tuple(stem_and_key(name)[1] for name in names)
         same.setdefault(keys, {})[stem] = names
-    for keys, families in same.items():
-        across = [list(own) for own in zip(*families.values(), strict=True)]
-        are_codes = len(families) > 1 and all(len(stem) < 5 for stem in families)  # no words
-        by_key, by_stem = (
-            float(np.mean([_agreement_of_columns(profile, own[:4])[0] for own in groups[:8]]))
-            for groups in ((across, [*families.values()]) if are_codes else ([[]], [[]]))
-        )
-        if are_codes and by_key > LEAST_KAPPA + 2 * by_stem:
-            yield from (("#" + key, own, True) for key, own in zip(keys, across, strict=True))
-        elif are_codes and len(families) > 2 and by_key > max(LEAST_KAPPA, by_stem / 2):
-            names = [n for own in families.values() for n in own]
-            yield "#", [n for n in profile.names if n in names], True
+    for families in same.values():
+        if len(families) > 2 and all(len(stem) < 5 for stem in families):
+            every = {name for names in families.values() for name in names}
+            yield "#", [name for name in profile.names if name in every], True
         else:
             yield from ((stem, own, len(families) > 2) for stem, own in families.items())
 
 
 def _are_things(profile: Profile, stem: str, names: Sequence[str]) -> bool:
     """Return whether numbers count what is shown: text_1, text_2 are filled where columns are."""
-    keys = [_stem_and_key(name)[1] for name in names]
+    keys = [stem_and_key(name)[1] for name in names]
     families: dict[str, list[str]] = {}
     for name in profile.names:
-        found, key = _stem_and_key(name)
+        found, key = stem_and_key(name)
         if found != stem and key in keys and not words_of(name) & (ABOUT - NAMING | _PEOPLE):
             families.setdefault(found, []).append(name)
     for own in families.values() if stem else ():
@@ -130,24 +116,21 @@ def _are_things(profile: Profile, stem: str, names: Sequence[str]) -> bool:
 
 def find_panels(profile: Profile) -> Iterator[Scored]:
     """Propose columns that choose from the same few values and agree, row by row."""
-    document = profile.document
     forms = {name for names in _blocks(profile) for name in names}
-    for stem, own, is_told in _panels(profile):
+    for stem, own, is_asked in _panels(profile):
         names = with_doubles(own, profile.names)
-        is_told = is_told or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
+        is_told = is_asked or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
         is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
         if is_about or forms & set(names) or _are_things(profile, stem, names):
             continue
         is_pair = len(names) == 2 and not is_told  # two of many columns may be two things
         if is_pair and (len(profile.names) > 4 or any(words_of(n) & _PREDICTED for n in names)):
             continue
-        if not _is_closed(profile, names):
-            continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
-        if not is_alike or runs_with_sum(document, names, len(names)):
+        if not is_alike or not _is_closed(profile, names):
             continue
-        for given in _with_item(document, Layout("wide", worker=tuple(names)), names):
+        for given in _with_item(profile.document, Layout("wide", worker=tuple(names)), names):
             # columns may as well be questions, and rows people, where nothing names the rows
             is_sure = kappa > 0.2 and len(names) <= 5 and profile.n_rows > 10 * len(names)
             if is_told or not stem or given["item_col"] != ROW or is_sure:
@@ -161,7 +144,7 @@ def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
     """
     values = vocabularies(profile)
     shared = set().union(*(values.get(name, set()) for name in names))
-    keys = {_stem_and_key(name)[1] for name in names}
+    keys = {stem_and_key(name)[1] for name in names}
     if {name.removesuffix("2") for name in names} & set(profile.names) - set(
         names
     ) and "1" not in keys:
@@ -170,7 +153,7 @@ def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
     longest = max(map(len, names))
     families: dict[str, set[str]] = {}
     for name in (n for n in values if n not in names and not GOLD.fullmatch(n)):
-        stem, key = _stem_and_key(name)
+        stem, key = stem_and_key(name)
         is_alike = bool(stem) and re.split(r"[\W_\d]", name.strip())[0] in begins
         if values[name] == shared and (is_alike or len(name) <= longest < 4):
             families.setdefault(stem, set()).add(key)
@@ -207,30 +190,18 @@ def _blocks(profile: Profile) -> Iterator[list[str]]:
     blocks: dict[str, list[str]] = {}
     for name in profile.names:
         blocks.setdefault(re.sub(r"\d+", "#", name), []).append(name)
-    for shape, names in blocks.items():
+    for shape, names in [*blocks.items(), ("", profile.names)]:
         asked = words_of(shape.removeprefix("Answer.").partition("#")[0]) & _ASKED
-        n_least = profile.n_rows * (5 if shape.count("#") == 1 else 1)
+        n_least = profile.n_rows * (1 if shape.count("#") > 1 else 5)
         alike = overlapping({name: values[name] for name in names if name in values})
         is_many = len(names) >= LEAST_ITEMS and (asked or len(names) > n_least)
         if is_many and len(alike) > 0.9 * len(names):
-            yield names
-    alike = overlapping(values)
-    if len(alike) > max(0.9 * len(profile.names), 5 * profile.n_rows):
-        yield alike
-    alike = alike if _people(profile) else []
-    if len(alike) > 2 and _agreement_of_columns(profile, alike)[0] < MOST_AGREE / 2:
-        yield alike
-
-
-def _people(profile: Profile) -> list[str]:
-    """Return the columns that name another person in each row: Clinician 1, Diane Abbott."""
-    found = [n for n in profile.names if normalise(n) in _PERSONS and profile.is_unique(n)]
-    return [n for n in found if all(v[:1].isupper() and " " in v for v in profile.values(n))]
+            yield names if shape else alike
 
 
 def find_forms(profile: Profile) -> Iterator[Scored]:
     """Propose columns as items."""
-    people = [n for n in profile.names if is_person(n)] or _people(profile)
+    people = [n for n in profile.names if is_person(n)]
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count
@@ -251,7 +222,7 @@ def find_small_counts(profile: Profile) -> Iterator[Scored]:
     if len(numbers) == len(document.names) - 1 and _agreement_of_columns(profile, numbers)[0] < 0:
         own = numbers
     sums = [sum(row) for row in zip(*(whole_numbers(document, n) or [] for n in own), strict=True)]
-    if len(own) > 2 and 1 <= min(sums) <= max(sums) <= 12 and not has_raters(document):
+    if len(own) > 2 and 1 <= min(sums) <= max(sums) <= 12:
         for given in _with_item(document, Layout("counts", label=tuple(own)), own):
             yield 0.9, given
 

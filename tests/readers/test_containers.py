@@ -87,22 +87,6 @@ def test_a_name_that_nobody_knows_is_not_lost(tmp_path: Path) -> None:
     assert len(found) == len(ANSWERS)
 
 
-@pytest.mark.parametrize("people", [("gpt-4o", "claude-3")])
-def test_confidences_beside_labels_are_no_answers(tmp_path: Path, people: tuple[str, str]) -> None:
-    columns = [f"{who}_{what}" for who in people for what in ("label", "conf")]
-    sure = ["1", "2", "3"]
-    rows = [
-        (item, said["anna"], sure[n % 3], said["ben"], sure[n % 2])
-        for n, (item, said) in enumerate(BY_ITEM.items())
-    ]
-    path = written(tmp_path, ",".join(["image", *columns]), rows)
-    both = dict(zip(("anna", "ben"), people, strict=True))
-    right = sorted((both[w], i, label) for w, i, label in ANSWERS if w in both)
-    assert triplets(path) == right  # a number beside the only choice is nothing to vote on
-    path = written(tmp_path, ",".join(["image", *columns]).replace("conf", "comment"), rows)
-    assert triplets(path) == right
-
-
 def test_feelings_are_no_people(tmp_path: Path) -> None:
     path = written(tmp_path, "image,joy,hope,grace", [row[1:-1] for row in wide(list(WORKERS))])
     with pytest.raises(InputError, match="no worker"):

@@ -143,7 +143,12 @@ def test_a_panel_of_language_models(tmp_path: Path, field: str | None) -> None:
         for i, said in panel.items()
     ]
     right = sorted((models[w], i, c) for w, i, c in ANSWERS)
-    assert triplets(export(tmp_path, lines(records), "jsonl")) == right
+    path = export(tmp_path, lines(records), "jsonl")
+    if field is None:  # columns called as models are: who judges, or who is judged?
+        with pytest.raises(InputError, match=f"--worker-col {','.join(models.values())}"):
+            triplets(path)
+        return
+    assert triplets(path) == right
     flat = [{"question_id": i, "model": models[w], "output": c} for w, i, c in ANSWERS]
     assert triplets(export(tmp_path, lines(flat), "jsonl")) == right
 

@@ -64,7 +64,7 @@ def test_what_one_judge_says_are_no_judges(tmp_path: Path) -> None:
     columns = [f"annotator_{who}_{what}" for who in ("H1", "H2") for what in ("mood", "tone")]
     rows = [f"q{n}," + ",".join(said(n, at % 2) for at in range(4)) for n in range(30)]
     told = refused(tmp_path, table(f"query_id,{','.join(columns)}", rows))
-    assert "2 questions, 'mood' (choice), 'tone' (choice)" in told
+    assert "--worker-col annotator_H1_mood,annotator_H2_mood --item-col query_id" in told
 
 
 def test_answers_are_spread_evenly_over_items(tmp_path: Path) -> None:

@@ -98,11 +98,10 @@ def read_several(document: Document, options: ReadOptions, found: Several | None
     if several.layout == "form":
         return cells_as_answers(document, several, worker_column(document, options, several.taken))
     rest = [n for n in document.names if n not in (*several.taken, *several.people)]
+    items: tuple[str, ...] = ()
     if options.item_col is not None:
         items = select(document, "item", options.item_col)
-    elif document.table.header is False or several.layout == "matrix":
-        items = ()
-    else:
+    elif document.table.header is not False and several.layout != "matrix":
         items = naming_column(document, rest)
     columns = {
         question: {whose: column for whose, column in own.items() if column not in items}
@@ -123,21 +122,19 @@ def _declared(document: Document, options: ReadOptions) -> Several:
     names = select(document, role, given) if given is not None else ()
     if certain is not None and (given is None or set(certain.taken) == set(names)):
         return certain  # items and workers have the names that they have without a word
-    if given is None:
+    if given is None and (bare or name in ("wide", "matrix")):
         names = tuple(n for n in document.names if n not in _gold_columns(document))
-        items = options.item_col and select(document, "item", options.item_col)
-        items = items or (() if bare or name == "matrix" else naming_column(document, names))
+        is_named = options.item_col is None and not bare and name == "wide"
+        items = naming_column(document, names) if is_named else ()
         names = tuple(n for n in names if n not in items)
-        if name == "form" or (name == "counts" and not bare):
-            names = ()
     if not names:
         raise InputError(
             f"{document.name}: --layout {name} needs the columns of the {role}s; name them with "
             f"--{role}-col"
         )
-    first = 0 if document.format == "npy" else 1  # as NumPy counts
     if name == "counts":
         return Several(name, classes_of(names))
+    first = 0 if document.format == "npy" else 1  # as NumPy counts
     called = {str(document.names.index(n) + first) if bare else n: n for n in names}
     return Several(name, {LABEL: called})
 
@@ -235,19 +232,14 @@ def worker_column(
     if options.worker_col is not None:
         return select(document, "worker", options.worker_col)[:1]
     rest = [name for name in document.names if name not in items]
-    for tiers in (SYNONYMS["worker"], [WORKERS]):
-        found = [rest[at] for at in find_roles(rest, {"worker": tiers})["worker"]]
-        # "anonymous" in every row names nobody
-        found = [name for name in found if len(set(document.sampled(name))) > 1]
-        unique = [name for name in found if Profile(document).is_unique(name)]
-        if found and not unique:
-            raise InputError(
-                f"{document.name}: {found[0]!r} answers more than once, and no column names "
-                "the items; pick with --item-col, or name the workers with --worker-col"
-            )
-        if found:
-            return (unique[0],)
-    return ()
+    found = [rest[at] for at in find_roles(rest, _WORKERS)["worker"]]
+    unique = [name for name in found if Profile(document).is_unique(name)]
+    if found and not unique:
+        raise InputError(
+            f"{document.name}: {found[0]!r} answers more than once, and no column names "
+            "the items; pick with --item-col, or name the workers with --worker-col"
+        )
+    return tuple(unique[:1])
 
 
 def _gold_columns(document: Document) -> list[str]:
@@ -257,9 +249,7 @@ def _gold_columns(document: Document) -> list[str]:
 
 _ALL = names_in("final adjudicated resolved agreed mode mean median any all combined")
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
-_NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
-_QUESTION = re.compile(r"(?P<who>.+?)[\s_.:]+(?P<what>[A-Za-z]+)")  # alice_mood
-_LAST = re.compile(rf"(?P<stem>.*?){BETWEEN}*(?P<number>\d+|(?<={BETWEEN})[A-Za-z]\d*)")
+_NAMED = re.compile(rf"(?:{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d_]{{2,}})", re.IGNORECASE)
 
 
 def find_several(document: Document, *, with_forms: bool) -> Several | None:
@@ -311,90 +301,64 @@ def are_answers(document: Document, columns: Mapping[str, str]) -> bool:
 
 
 def find_wide(document: Document) -> Several | None:
-    """Find columns called as people are: rater_1, rater 1 mood, ann@x.org, gpt-4, annotator_eve."""
+    """Find columns called as people are: rater_1, rater 1 mood, ann@x.org, annotator_eve."""
     names = document.names
-    numbered = matched(
+    found = matched(
         names,
         NUMBERED_WORKER,
         lambda m: (" ".join(filter(None, (m["before"], m["after"]))), m["who"]),
     )
-    people = matched(names, _NAMED, lambda m: (m["word"].lower(), m["name"]))
     people = {
-        word: {w: c for w, c in own.items() if not words_of(w) & (ABOUT | KNOWN["label"] | _ALL)}
-        for word, own in people.items()
+        **matched(names, _NAMED, lambda m: (LABEL, m["name"])).get(LABEL, {}),
+        **matched(names, _ADDRESS, lambda m: (LABEL, m[0])).get(LABEL, {}),
     }
-    same = numbered.get(LABEL, {})  # Annot1, Annot3, Annot-Eve: one panel, if they answer alike
-    values = {cell for column in same.values() for cell in document.sampled(column)}
-    for word, own in people.items():
-        if any(who.lower().startswith(word) for who in same):
-            rest = {w: c for w, c in own.items() if c not in same.values()}
-            same |= {w: c for w, c in rest.items() if values >= {*document.sampled(c)}}
-    named = _by_question(max(people.values(), key=len, default={}))
-    if LABEL in named:  # judge_keep, judge_fluency: what one judge says
-        named = {
-            LABEL: {w: c for w, c in named[LABEL].items() if w.isalnum() and not is_property(w)}
-        }
-    for found in (
-        {q: own for q, own in numbered.items() if len(own) >= 2},
-        matched(names, _ADDRESS, lambda m: (LABEL, m[0])),
-        _by_question({name.strip(): name for name in names if MODEL.fullmatch(name.strip())}),
-        named,
-    ):
-        if any(words_of(question) & _ALL for question in found):
-            return None  # r1_c1, r1_c2, r1_final: r1 is asked, c1 answers
-        if len({worker for columns in found.values() for worker in columns}) >= 2:
-            sure = {
-                question: own
-                for question, own in found.items()
-                if len(own) >= 2 and are_answers(document, own) and not words_of(question) & ABOUT
-                if len(with_doubles([*own.values()], names)) == len(own)  # rater_2 twice is two
-            }
-            columns = [column for own in sure.values() for column in own.values()]
-            why = f"a column for each of several workers: {listing(columns, 4)}"
-            return Several("wide", sure, why) if sure else None
-    return None
+    others = ABOUT | KNOWN["label"] | _ALL  # judge_keep, judge_fluency: what one judge says
+    for who, column in people.items():
+        if not (words_of(who) & others or is_property(who)) or "@" in who:
+            found.setdefault(LABEL, {})[who] = column
+    if any(words_of(question) & _ALL for question in found):
+        return None  # r1_c1, r1_c2, r1_final: r1 is asked, c1 answers
+    sure = {
+        question: own
+        for question, own in found.items()
+        if len(own) >= 2 and are_answers(document, own) and not words_of(question) & ABOUT
+        if len(with_doubles([*own.values()], names)) == len(own)  # rater_2 twice is two
+    }
+    columns = [column for own in sure.values() for column in own.values()]
+    why = f"a column for each of several workers: {listing(columns, 4)}"
+    return Several("wide", sure, why) if sure else None
 
 
-def _by_question(workers: dict[str, str]) -> Columns:
-    """Return workers' columns by question: gpt-4_mood, gpt-4_spam, claude-3_mood, claude-3_spam.
-
-    The last word is a question where each of several workers has it, or one worker several.
-    """
-    parts = {name: part for name in workers if (part := _QUESTION.fullmatch(name))}
-    who = Counter(part["who"] for part in parts.values())
-    what = Counter(part["what"] for part in parts.values())
-    if not who or (max(who.values()) == 1 and max(what.values()) < len(workers)):
-        return {LABEL: dict(workers)}
-    found: Columns = {}
-    for name, part in parts.items():
-        found.setdefault(part["what"], {})[part["who"]] = workers[name]
-    return found
+def stem_and_key(name: str) -> tuple[str, str]:
+    """Return a name around its number (or letter), and that; words have an empty stem."""
+    patterns = (
+        r"(.*[\W_])([A-Za-z]\d+)()",
+        r"(.*\D|)(\d+)()",
+        r"(\D*)(\d)(\D+)",
+        r"(.*[\W_]|)([A-Za-z])()",
+    )
+    for pattern in patterns:
+        if match := re.fullmatch(pattern, name.strip()):
+            return f"{match[1]}#{match[3]}", match[2]
+    return "", name
 
 
 def find_pairs(document: Document) -> Several | None:
     """Find worker_1 beside label_1, annotator_G1 beside hate_G1, rater1_id beside rater1_mood."""
     groups: Columns = {}  # stem → number or letter → column
     for name in document.names:
-        worker, last = NUMBERED_WORKER.fullmatch(name.strip()), _LAST.fullmatch(name.strip())
-        if worker is not None and worker["after"]:
-            number = re.sub(r"\D+", "", worker["who"]) or worker["who"][-1]
-            groups.setdefault(worker["after"], {})[number] = name
-        elif last is not None:
-            groups.setdefault(last["stem"], {})[last["number"]] = name
+        stem, key = stem_and_key(name)
+        groups.setdefault(stem, {})[key] = name
     for stem, who in groups.items():
-        plain = stem.strip(" _-.:#/")
-        is_worker = re.fullmatch(WORKER_WORDS, plain, re.IGNORECASE) or normalise(stem) in _WHO
-        if len(who) < 2 or not is_worker:
-            continue
         said = {
-            q.strip(" _-.:#/") or LABEL: {number: own[number] for number in who}
+            q.rpartition("#")[2].strip(" _-.:/") or q.strip(" _-.:#/") or LABEL: own
             for q, own in groups.items()
-            if q != stem
-            and set(own) == set(who)
-            and not words_of(q) & ABOUT
-            and have_classes([cell for name in own.values() for cell in document.sampled(name)])
+            if is_person(stem) and q != stem and set(own) == set(who)
+            if not words_of(q) & ABOUT
+            if have_classes([cell for name in own.values() for cell in document.sampled(name)])
         }
-        if said:
+        if said and len(who) > 1:
+            said = {q: {key: own[key] for key in who} for q, own in said.items()}
             why = f"pairs of columns, who and what: {listing([*who.values()], 4)}"
             return Several("pairs", said, why, tuple(who.values()))
     return None
@@ -411,19 +375,19 @@ def declared_pairs(document: Document, options: ReadOptions) -> Several | None:
     return Several("pairs", {LABEL: {name: name for name in said}}, "the columns named", who)
 
 
-_WHO = {"id", "name", "email", "workerid", "mail", "login"}
-_BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
-_FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)
-_NUMBER = re.compile(r"(?P<before>\D*)(?P<number>\d+)(?P<after>.*)")
-# Words before a number that name a thing to be judged, never a person or a property.
-_THINGS = names_in("""
-q question item image img picture photo text task tweet post sentence comment doc document review
-clip video audio stimulus i example sample case statement trial unit object article frage bild
-""")
-WORKERS = EMAILS | names_in("""
+# What is judged, never a person or a property: [in brackets], or a thing and its number.
+_BRACKETS = re.compile(r"\[(?P<item>[^\[\]]+)\]")
+_THING = re.compile(
+    r"(?<![^\W\d_])(?P<item>(?:q|question|item|image|img|picture|photo|text|task|tweet|post|sentence"
+    r"|comment|doc|document|review|clip|video|audio|stimulus|i|example|sample|case|statement|trial"
+    r"|unit|object|article|frage|bild)[\s_.-]*\d+)(?!\d)",
+    re.IGNORECASE,
+)
+_OWN_IDS = EMAILS | names_in("""
 name yourname fullname responseid respondentid prolificpid prolificid yourid participantnumber
 nickname initials id # idresponseid responseidresponseid
 """)
+_WORKERS = {"worker": [*SYNONYMS["worker"], _OWN_IDS]}
 _TIMES = names_in("""
 timestamp submittedat startdate enddate starttime completiontime date submitdate(utc) submitdate
 submitdatedatesubmitted
@@ -431,56 +395,33 @@ submitdatedatesubmitted
 
 
 def find_form(document: Document) -> Several | None:
-    """Find columns that are items, beside a worker or a time: [in brackets], a.jpg, image_1."""
+    """Find columns that are items, beside a worker or a time: Mood? [a.jpg], image_1."""
     found = Several("form", form_columns(document))
     rest = [name for name in document.names if name not in found.taken]
-    has_worker = any(find_roles(rest, {"worker": [*SYNONYMS["worker"], WORKERS]}).values())
-    if not found.taken or not (has_worker or any(normalise(name) in _TIMES for name in rest)):
+    has_time = any(normalise(name) in _TIMES for name in rest)
+    if not found.taken or not (has_time or find_roles(rest, _WORKERS)["worker"]):
         return None
     why = f"a row for each worker, a column for each item: {listing(found.taken, 4)}"
     return replace(found, why=why)
 
 
 def form_columns(document: Document) -> Columns:
-    """Return the columns that are surely items, by question; empty if there are none."""
-    names = document.names
-    for found in (
-        matched(names, _BRACKETS, lambda m: (m["question"], m["item"].strip())),
-        matched(names, _FILE, lambda m: (LABEL, m[0])),
-        _things(names),
-    ):
+    """Return the columns that are surely items, by question: what else stands in their names."""
+    for pattern in (_BRACKETS, _THING):
+        found: Columns = {}
+        for name in document.names:
+            match = pattern.search(name)
+            if match is not None and NUMBERED_WORKER.fullmatch(name.strip()) is None:
+                asked = (name[: match.start()] + name[match.end() :]).strip(" _.-:")
+                found.setdefault(asked or LABEL, {}).setdefault(match["item"].strip(), name)
         several = {q: own for q, own in found.items() if len(own) >= 2}
+        rest = set(document.names).difference(*(own.values() for own in several.values()))
+        numbers = {stem_and_key(item)[1] for own in several.values() for item in own}
+        if pattern is _THING and numbers & {stem_and_key(name)[1] for name in rest}:
+            return {}  # item_1, answer_1, item_2, answer_2: which are items is anybody's guess
         if several:
             return {q: own for q, own in several.items() if are_answers(document, own)}
     return {}
-
-
-def _things(names: Sequence[str]) -> Columns:
-    """Return names that differ only in a number: q1, q2; image_1_mood, image_1_spam, image_2_mood.
-
-    What follows the number is the question, if every item has each.
-    """
-    plain = [n for n in names if NUMBERED_WORKER.fullmatch(n.strip()) is None]
-    every = matched(plain, _NUMBER, lambda m: (m["before"], m[0]))
-    things = []
-    for before, own in every.items():
-        words = set(re.split(r"[\W_\d]+", before.lower()))
-        asked = all(name.strip().endswith("?") and " " in name for name in own)
-        if words & _THINGS or asked:
-            things.append(before)
-    best = max(things, key=lambda before: len(every[before]), default="")
-    # item_1, answer_1, item_2, answer_2: which are items is anybody's guess
-    if not things or sum(len(own) == len(every[best]) for own in every.values()) > 1:
-        return {}
-    found = matched(
-        every[best].values(), _NUMBER, lambda m: (m["after"], m["before"] + m["number"])
-    )
-    questions = {after: own for after, own in found.items() if len(own) >= 2}
-    if len(questions) == 1:
-        return {LABEL: {name: name for name in next(iter(questions.values())).values()}}
-    if len({frozenset(own) for own in questions.values()}) != 1:
-        return {}
-    return {after.strip(" _.-:") or LABEL: own for after, own in questions.items()}
 
 
 _COUNTS = names_in("votes vote counts count counter freq frequency num nb n")
@@ -497,20 +438,17 @@ def find_counts(document: Document) -> Several | None:
     if len(document.table.sample) < 2 or not numbers or is_long or has_raters(document):
         return None
     totals = [n for n in numbers if words_of(n) & _TOTALS or normalise(n) in _SUMS][:MOST_TOTALS]
-    runs = {name: runs_with_sum(document, numbers, total=name) for name in totals}
-    for name, parts in runs.items():
-        if _are_rivals(document, parts):
-            return Several("counts", classes_of(parts), f"{listing(parts, 4)} sum to {name!r}")
-    parts = runs_with_sum(document, numbers)
-    is_alike = len(parts) > 2 or any("." in _stem(n) or n.isdigit() for n in parts)
-    if is_alike and _are_rivals(document, parts):
-        return Several("counts", classes_of(parts), f"each row of {listing(parts, 4)} has one sum")
+    for total in (*totals, None):
+        parts = runs_with_sum(document, numbers, total)
+        is_alike = total is not None or len(parts) > 2 or all(map(str.isdigit, parts))
+        if is_alike and _are_rivals(document, parts):
+            sums = "each row of {} has one sum" if total is None else f"{{}} sum to {total!r}"
+            return Several("counts", classes_of(parts), sums.format(listing(parts, 4)))
     for stem in dict.fromkeys(map(_stem, numbers)):
         own = [name for name in numbers if _stem(name) == stem]
         # an object called labels that holds numbers counts them
-        is_within = all(name.startswith(f"{stem}.") for name in own) and words_of(stem) & _COUNTED
-        is_called = is_within or words_of(stem) & _COUNTS
-        if is_called and 2 <= len(own) <= MOST_CLASSES and _are_rivals(document, own):
+        is_called = words_of(stem) & (_COUNTS | _COUNTED if "." in own[0] else _COUNTS)
+        if is_called and len(own) <= MOST_CLASSES and _are_rivals(document, own):
             return Several("counts", classes_of(own), f"{listing(own, 4)} are called counts")
     return None
 
@@ -559,31 +497,29 @@ def classes_of(names: Sequence[str]) -> Columns:
 
 
 def runs_with_sum(
-    document: Document, names: Sequence[str], least: int = 2, total: str | None = None
+    document: Document, names: Sequence[str], total: str | None = None
 ) -> tuple[str, ...]:
     """Return the longest neighbouring columns of counts whose rows all sum to one number.
 
     With `total`, to the number in that column.
     """
-    found = {name: whole_numbers(document, name) for name in names}
+    found = {name: whole_numbers(document, name) for name in names if name != total}
     counted = {name: numbers for name, numbers in found.items() if numbers is not None}
-    aims = None if total is None else np.array(whole_numbers(document, total))
-    own = [name for name in counted if name != total][:MOST_COLUMNS]
-    n_rows = len(document.table.sample)
-    if len(own) < least or n_rows < LEAST_ROWS:
+    own, n_rows = [*counted][:MOST_COLUMNS], len(document.table.sample)
+    if n_rows < LEAST_ROWS:
         return ()
+    aims = None if total is None else np.array(whole_numbers(document, total))
     sums = np.cumsum([np.zeros(n_rows, int), *(counted[n] for n in own)], axis=0)
-    for width in range(min(len(own), MOST_CLASSES), least - 1, -1):
+    for width in range(min(len(own), MOST_CLASSES), 1, -1):
         runs = sums[width:] - sums[:-width]
-        aim = runs[:, :1] if aims is None else aims
-        fits = (runs == aim).all(axis=1) & (runs.max(axis=1) > (2 if aims is None else 1))
-        fits &= (runs.max(axis=1) != 100) | (aims is not None)  # per cent
+        most = runs.max(axis=1)
+        if aims is None:  # none of two votes, no per cent
+            fits = (runs == runs[:, :1]).all(axis=1) & (most > 2) & (most != 100)
+        else:
+            fits = (runs == aims).all(axis=1) & (most > 1)
         for first in np.flatnonzero(fits):
             run = own[first : first + width]
             rows = np.sort([counted[name] for name in run], axis=0)
-            if aims is None and (rows == rows[:, :1]).all() and len({*rows[:, 0]}) == width:
-                continue  # ranks, or always the same
-            whole = [name for name in run if 2 * counted[name][0] == runs[first, 0]]
-            whole = [n for n in whole if (2 * np.array(counted[n]) == runs[first]).all()]
-            return tuple(n for n in run if n not in whole or aims is not None)
+            if aims is not None or (rows != rows[:, :1]).any():  # else they are ranks
+                return tuple(run)
     return ()
