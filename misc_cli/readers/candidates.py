@@ -22,9 +22,9 @@ import numpy as np
 from misc_cli.errors import InputError, MiscError, MiscWarning
 from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
-from misc_cli.readers.columns import Layout, Refusal, naming_column
+from misc_cli.readers.columns import Layout, Refusal
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import LEAST_EACH, find_keys, follows, is_key
+from misc_cli.readers.keys import find_keys, follows, is_key
 from misc_cli.readers.layouts import exploded_cells
 from misc_cli.readers.layouts.cells import listed
 from misc_cli.readers.layouts.nested import (
@@ -46,14 +46,13 @@ from misc_cli.readers.panels import (
     find_panels,
     find_small_counts,
     overlapping,
-    vocabularies,
 )
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import MOST_KAPPA, Agreement, agreement, are_classes, item_side
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
-from misc_cli.readers.vocabulary import WORKER_NAME, normalise, words_of
+from misc_cli.readers.vocabulary import WORKER_NAME, normalise
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -95,7 +94,7 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     elif isinstance(error, Refusal):
         found = candidates(source, options, error)
     if not found:
-        raise _one_each(error, source, options) or error
+        raise error
     if found[0].is_strong:
         told = f"{source.name}: a guess: {NO_OTHER}; {found[0].flags} declares it"
         warnings.warn(told, MiscWarning, stacklevel=3)
@@ -106,28 +105,6 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     first, *rest = re.split(r"(?<=[^;]); ", str(error))
     told = "; ".join([first, *(part for part in rest if not re.search(r"--[a-z]", part))])
     raise InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
-
-
-def _one_each(error: InputError, source: Source, options: ReadOptions) -> InputError | None:
-    """Return the refusal of rows that a column names once each, where no columns choose alike."""
-    from misc_cli.readers.read import opened_document
-
-    if ": no worker" not in str(error) or any(options.columns.values()):
-        return None
-    document = unwrapped_document(opened_document(source, options))
-    if document.table.header is False or len(document.table.sample) < FEW_ROWS:
-        return None
-    values = [own for own in vocabularies(Profile(document)).values() if len(own) > 1]
-    try:
-        names = [name for name in document.names if "unnamed" not in words_of(name)]  # an index
-        (name,) = naming_column(document, names) or ("",)
-    except Refusal:
-        return None
-    is_shared = any(len(one & other) > 1 for one, other in combinations(values, 2))
-    if not name or is_shared or any(_guesses(source, options)):
-        return None
-    told = f"{name!r} names each row once: one answer each, nothing to vote on"
-    return InputError(f"{source.name}: {told}")
 
 
 def candidates(
@@ -190,37 +167,29 @@ def _tried(
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
     told = agreement(answers.item.indices, answers.label.indices)
-    agree, chance, n_pairs = told
     n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
-    names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
-    if n_pairs == 0 or n_classes < 2 or not all(map(str.strip, names)):
+    is_few = n_classes < 2 or (n_items < 3 and "question" not in given)
+    if is_few or told.n_pairs == 0 or not are_classes(answers.item, answers.label):
         return None
-    is_few = n_items < 3 and "question" not in given
-    is_thin = len(answers) < LEAST_EACH * n_items and given.get("layout") != "matrix"
-    is_model = "model" in words_of(table.files[0].columns.get("worker", ""))
-    is_few = is_few or (is_thin and (is_guess or is_model))
-    if is_few or not are_classes(answers.item, answers.label):
-        return None
-    if not is_guess:  # of the file's own questions
+    if not is_guess:  # of the file's own questions, unless it is about the item
         is_said = n_classes <= max(2, len(answers) / 4)
-        is_said = is_said and (n_classes <= FEW_CLASSES or agree > chance)
-        is_said = is_said and not ("item_col" in given and agree == 1)  # it is about the item
+        is_said = is_said and not ("item_col" in given and told.agree == 1)
         return Candidate(given, table) if is_said else None
+    layout = given.get("layout", "long")
+    is_key = layout == "long" and {"worker_col", "item_col", "label_col"} <= {*given}
     # where all always agree nobody was asked twice: such a column is about the item
-    is_weak = agree - chance <= LEAST_KAPPA * min(0.5, 1 - chance) or agree == 1
-    if given.get("layout") == "wide":  # columns were compared
-        is_weak = agree <= chance or (agree == 1 and given["item_col"] == ROW)
-    is_told = "no_answer" in given or given.get("layout") in ("matrix", "form")
-    is_key = {"worker_col", "item_col", "label_col"} <= {*given} and "layout" not in given
-    is_told = is_told or (is_key and score >= 1) or n_pairs <= FEW_PAIRS
-    if is_weak and not is_told:
+    is_weak = told.kappa <= LEAST_KAPPA or told.agree == 1
+    if layout == "wide":  # columns were compared
+        is_weak = told.kappa <= 0
+    is_named = layout in ("matrix", "form") or "no_answer" in given or (is_key and score >= 1)
+    if is_weak and not (is_named or told.n_pairs <= FEW_PAIRS):
         return None
-    # chance alone gives three standard errors in one of 700 files
-    is_clear = bool(agree - chance > 3 * np.sqrt(chance * (1 - chance) / n_items))
-    is_strong = not is_weak and is_clear and _has_support(given, told)
     if is_key:  # nothing else may be meant
-        is_strong = score > TOLD and agree > chance
-    return Candidate(given, table, is_strong)
+        return Candidate(given, table, score > TOLD and told.kappa > 0)
+    # chance alone gives three standard errors in one of 700 files
+    deviation = np.sqrt(told.chance * (1 - told.chance) / n_items)
+    is_clear = bool(told.agree - told.chance > 3 * deviation) and not is_weak
+    return Candidate(given, table, is_clear and _has_support(given, told))
 
 
 def _has_support(given: Mapping[str, Any], told: Agreement) -> bool:
@@ -229,10 +198,8 @@ def _has_support(given: Mapping[str, Any], told: Agreement) -> bool:
     if layout == "wide":  # columns that only share their values may be questions
         names = [name.strip() for name in given["worker_col"].split(",")]
         return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
-    if layout == "long":  # bare positions, or a label that nearly follows from the item
-        is_told = "header" not in given or given["worker_col"] == NOBODY  # lists of votes
-        return is_told and told.kappa < MOST_KAPPA
-    return bool(layout != "form")
+    # a label that nearly follows from the item is about it
+    return told.kappa < MOST_KAPPA if layout == "long" else bool(layout != "form")
 
 
 def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
@@ -323,8 +290,6 @@ def _agreement_without(document: Document, gap: str) -> float:
 def _headerless(profile: Profile) -> Iterator[Scored]:
     """Propose positions of worker, item and label, by their values; no measured numbers."""
     cells = {name: profile.document.sampled(name) for name in profile.names}
-    if any(is_number(cell) and "." in cell for own in cells.values() for cell in own):
-        return
     hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
     sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
     unique = [n for n in profile.names if profile.is_unique(n)]

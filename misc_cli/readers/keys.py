@@ -18,8 +18,7 @@ import numpy as np
 
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
 from misc_cli.readers.reading import agreement
-from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.values import CHOICE, CHOICES, DATES, is_number
+from misc_cli.readers.values import CHOICE, CHOICES, is_number
 from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
 
 LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
@@ -50,7 +49,7 @@ _OF_PERSON = names_in("age gender sex education school income nationality occupa
 _ONE_OF_MANY = names_in("expert experts member members")
 _NO_PERSON = _ONE_OF_MANY | names_in("subject subjects crowd model llm")
 GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
-_PLACES = names_in("idx index indices number no num")
+_PLACES = names_in("idx index indices number no num unnamed")
 _PLAIN_IDS = ("id", "uid", "subject", "subjectid")
 INPUT = re.compile(r"(?i)input[.:]")
 
@@ -141,7 +140,7 @@ def _nobodys(profile: Profile) -> Iterator[Key]:
         labels = [n for n in said if n in labels or profile.kind(n).name == CHOICES]
         most = max(map(profile.n_distinct, rest))
         rest = [n for n in rest if profile.n_distinct(n) >= 0.9 * most][:1]  # the finest
-    elif any(profile.is_unique(n) and not _counts_rows(profile, n) for n in profile.names):
+    elif any(profile.is_unique(n) and not words_of(n) & _PLACES for n in profile.names):
         return
     else:
         labels = known or labels
@@ -156,12 +155,6 @@ def _nobodys(profile: Profile) -> Iterator[Key]:
             if not apart or known:  # a condition, not an answer
                 yield Key((), own, tuple(found), False)
             return
-
-
-def _counts_rows(profile: Profile, name: str) -> bool:
-    values = profile.values(name)
-    numbers = sorted(int(v) for v in values if v.isdigit())
-    return len(numbers) == len(values) and numbers[-1] - numbers[0] < len(numbers)
 
 
 def is_key(profile: Profile, worker: str, item: Sequence[str]) -> bool:
@@ -207,8 +200,8 @@ def item_of(profile: Profile, worker: str, names: Sequence[str]) -> tuple[tuple[
     own: tuple[str, ...] = ()
     for name in ids:
         n_before = profile.n_distinct(*own) if own else 0
-        n_least = LEAST_EACH if own and is_key(profile, worker, own) else 1
-        if n_least * n_before < profile.n_distinct(*own, name) <= profile.n_rows / LEAST_EACH:
+        is_open = not (own and is_key(profile, worker, own))
+        if is_open and n_before < profile.n_distinct(*own, name) <= profile.n_rows / LEAST_EACH:
             own = (*own, name)
     if own and is_key(profile, worker, own):
         return tuple(n for n in names if n in own), not apart
@@ -231,10 +224,8 @@ def _is_id(name: str) -> bool:
 def _may_name(profile: Profile, name: str) -> bool:
     """Return whether a column may name things: no times, no measured numbers."""
     values = profile.values(name)
-    is_about = bool(words_of(name) & (ABOUT - NAMING)) or is_standing(name)
     is_measured = all(map(is_number, values)) and not all(float(v).is_integer() for v in values)
-    is_measured = is_measured or profile.kind(name).name == DATES
-    return len(values) > 1 and not (is_about or is_measured)
+    return len(values) > 1 and not (is_measured or words_of(name) & (ABOUT - NAMING))
 
 
 def _is_label(profile: Profile, name: str, parts: set[str] = PARTS) -> bool:
@@ -242,15 +233,13 @@ def _is_label(profile: Profile, name: str, parts: set[str] = PARTS) -> bool:
 
     parts  words of what is a part of the item's name, where that is to be found
     """
-    n_values, is_known = len(profile.values(name)), normalise(name) in KNOWN["label"]
-    is_few = 2 <= n_values <= max(2, min(30, profile.n_rows / 3))
-    is_few = is_few or (is_known and 10 * n_values <= profile.n_rows)
-    is_few = is_few or n_values <= min(11, profile.n_rows / LEAST_EACH)
+    n_values, n_rows = len(profile.values(name)), profile.n_rows
+    most = n_rows / 10 if normalise(name) in KNOWN["label"] else min(30, n_rows / 3)
+    is_few = 2 <= n_values <= max(2, min(11, n_rows / LEAST_EACH), most)
     is_said = re.split(r"[\W_]", name.lower())[-1] in KNOWN["label"]  # sentence_rating
     is_about = bool(words_of(name) & (ABOUT | (set() if is_said else parts)))
-    is_about = is_about or is_standing(name) or is_person(name)
     is_about = is_about or bool(GOLD.match(name) or INPUT.match(name))
-    return n_values > 1 and is_few and not is_about and profile.has_classes(name)
+    return is_few and not is_about and profile.has_classes(name)
 
 
 def labels_of(
@@ -261,11 +250,6 @@ def labels_of(
     free = [n for n in profile.names if n not in taken and _is_label(profile, n, parts)]
     owners = [own for own in (worker, item) if own]
     free = [n for n in free if not any(follows(profile, own, n) for own in owners)]
-    if worker:  # what tells a worker's answers apart is their order
-        again = LEAST_ONCE * profile.n_rows
-        free = [
-            n for n in free if len(profile.values(n)) < 12 or profile.n_distinct(*worker, n) < again
-        ]
     others = [n for n in profile.names if n not in worker and _comes_again(profile, n)]
     others = others if len(free) <= MOST_DERIVED else []  # so many are questions
     finer = {n: [o for o in others if profile.n_distinct(o) > profile.n_distinct(n)] for n in free}
@@ -273,13 +257,12 @@ def labels_of(
     found = [n for n in free if set(derived[n]) <= set(free)]
     plain = [n for n in found if not derived[n]]
     found = plain if len(plain) == 1 else found  # else a question may follow from another one
-    codes = profile.codes(*item)
     spam = [n for n in found if "spam" in words_of(n)]  # of the worker, if answers do not agree
-    told = {n: agreement(codes, profile.codes(n)) for n in spam}
+    told = {n: agreement(profile.codes(*item), profile.codes(n)) for n in spam}
     found = [n for n in found if n not in spam or told[n].n_pairs < 10 or told[n].kappa > 0]
     marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
-    stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
-    found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]
+    stems = Counter(n.rpartition(".")[0] for n in marks if "." in n)  # one answer: type.a, type.b
+    found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] < 2]
 
     def rank(name: str) -> tuple[bool, bool, bool]:
         is_filled = profile.filled(name).sum() >= 0.9 * profile.n_rows

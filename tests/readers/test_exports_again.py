@@ -236,11 +236,6 @@ def test_what_programs_write_for_nothing_is_no_answer(tmp_path: Path) -> None:
     assert len(triplets(path, rename=("NaN=flat bread",))) == len(ANSWERS) + 1
 
 
-def test_an_id_beside_a_text_names_the_item(tmp_path: Path) -> None:
-    rows = [("some text" if i < "4" else f"text {i}", i, w, label) for w, i, label in ANSWERS]
-    assert triplets(written(tmp_path, "text,id,rater_id,label", rows)) == RIGHT
-
-
 @pytest.mark.parametrize("counts", [{"cat": 3, "dog": 1}, [3, 1, 1]])
 def test_counts_are_nobodys_answers(tmp_path: Path, counts: Any) -> None:
     content: dict[str, Any] = {f"{n}.jpg": counts for n in range(8)}

@@ -50,7 +50,7 @@ def test_an_id_that_comes_again_beside_choices_alone_is_answered_by_nobody(tmp_p
 
 def test_rows_that_an_id_names_once_are_nothing_to_vote_on(tmp_path: Path) -> None:
     rows = [f"{n},text {n},{'xyz'[n % 3]}" for n in range(30)]
-    with pytest.raises(InputError, match=r"'id' names each row once: .* nothing to vote on$"):
+    with pytest.raises(InputError, match=r"'id' names each row once, .* nothing to vote on$"):
         read(tmp_path, table("id,body,mood", rows))
     with pytest.warns(MiscWarning, match="one answer to each item"):
         read(

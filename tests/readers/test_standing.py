@@ -120,7 +120,7 @@ def test_the_first_of_two_columns_counts_as_the_second_does(tmp_path: Path, colu
         assert triplets(written(tmp_path, f"worker,item,label,{columns}", rows)) == RIGHT
 
 
-@pytest.mark.parametrize("column", ["is_spam", "deleted", "is_valid", "type"])
+@pytest.mark.parametrize("column", ["deleted", "is_valid", "type"])
 def test_what_was_asked_is_no_status(tmp_path: Path, column: str) -> None:
     said = {"cat": "true", "dog": "false"} if column != "type" else {"cat": "majority", "dog": "x"}
     rows = [(w, i, said[label]) for w, i, label in ANSWERS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
@@ -23,26 +23,13 @@ from misc_cli.readers.columns import (
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS, follows, is_key, labels_of
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.profile import KNOWN, Profile
+from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import Question, Reading, from_columns, item_side
 from misc_cli.readers.row_filters import gold_of, rows_out
-from misc_cli.readers.values import CHOICE, WITH_CLASSES
-from misc_cli.readers.vocabulary import (
-    ABOUT,
-    ITEM_NAME,
-    WEAK_WORKERS,
-    WORKER_NAME,
-    find_roles,
-    names_in,
-    normalise,
-    words_of,
-)
+from misc_cli.readers.vocabulary import ITEM_NAME, WORKER_NAME, find_roles, normalise, words_of
 
 ROLES = ("worker", "item")
-CHANCE = 8  # items whose workers all agree; fewer prove nothing
-_TEXTS = names_in("text sentence tweet comment url file filename imageurl")
-
-Found = dict[str, list[str]]  # role → its columns
+_IDS = {"id", "ids", "uid", "key"}
 
 
 def read(
@@ -85,7 +72,10 @@ def refuse_nameless(document: Document, question: Question, roles: Sequence[str]
 
 
 def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Layout:
-    """Return the columns of a table with one row per answer; what to say goes to notes."""
+    """Return the columns of a table with one row per answer; what to say goes to notes.
+
+    The user's word goes before names, names before structure (keys.py).
+    """
     if document.table.header is False:
         return _headerless(document, options, notes)
     names, profile = document.names, Profile(document)
@@ -94,53 +84,40 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         for role, asked in options.columns.items()
         if asked is not None
     }
-    found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
-    found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
-    said = [name for own in declared.values() for name in own]
-    found = {role: [name for name in own if name not in said] for role, own in found.items()}
-    if len(names) > len(found) and profile.n_rows >= 20:  # one value names nothing
-        one = [n for n in profile.names if profile.n_distinct(n) < 2]
-        found["item"] = [n for n in found["item"] if n not in one]
-    found.update(declared)
-    absent = {role for role, own in declared.items() if not own and role != "label"}
     if options.worker_from is not None:
-        absent.add("worker")
-        found["worker"] = []
-    if "label" not in declared and len(found["label"]) > 1:
-        kinds = {n: profile.kind(n).name for n in found["label"] if n in profile.names}
-        own = [n for n in found["label"] if kinds.get(n, CHOICE) in WITH_CLASSES]
-        found["label"] = own or found["label"]
-    taken = (*found["worker"], *found["label"])
-    is_plain = [n not in taken and normalise(n) not in _TEXTS for n in found["item"]] == [True]
-    if "item" not in declared and not is_plain:
-        found["item"] = _items(profile, found)
-    items = [name for name in found["item"] if name in profile.names]
-    is_weak = [normalise(name) in WEAK_WORKERS for name in found["worker"]] == [True]
-    is_once = len(found["item"]) == len(items) == 1 and (is_weak or not found["worker"])
-    is_once = is_once and profile.is_unique(items[0])
-    if "worker" not in declared and is_weak and is_once and profile.n_rows >= 20:
-        # who looks like a worker wrote the items: each has one, and one answer
-        notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
-        found["worker"] = []
-    if not found["label"] and (found["worker"] or "worker" in absent) and found["item"]:
-        found["label"] = _answers(profile, found["worker"], found["item"])
-    is_single = all(len(own) == 1 for own in found.values())
-    if "label" not in declared and is_single and len(names) > len(found):
+        declared["worker"] = []
+    said = [name for own in declared.values() for name in own]
+    found = {
+        role: [names[at] for at in places if names[at] not in said]
+        for role, places in find_roles(names).items()
+    }
+    if len(names) > 3 and profile.n_rows >= 20:  # one value names nothing
+        found["item"] = [name for name in found["item"] if profile.n_distinct(name) > 1]
+    found.update(declared)
+    worker, item = found["worker"], found["item"]
+    if not item and "item" not in declared and len(worker) == 1:
+        ids = [name for name in profile.names if words_of(name) & _IDS and name not in worker]
+        ids = [n for n in ids if not words_of(n) & NOT_ITEMS and is_key(profile, worker[0], [n])]
+        item = found["item"] = ids[:1]
+    if not found["label"] and (worker or "worker" in declared) and item:
+        found["label"] = list(labels_of(profile, worker, item, parts=set()))
+    if all(len(own) == 1 for own in found.values()) and "label" not in declared:
         _refuse_consensus(profile, found)
-    missing = [role for role, own in found.items() if not own and role not in absent]
-    is_pair = missing == ["worker"] and len(names) == 2 == len(found["item"] + found["label"])
-    # of two columns, only what comes again are answers of nobody
-    if missing and not (is_pair and LEAST_EACH * profile.n_distinct(*items) <= profile.n_rows):
+    missing = [r for r, own in found.items() if not own and (r not in declared or r == "label")]
+    is_pair = missing == ["worker"] and len(names) == 2
+    is_pair = is_pair and LEAST_EACH * profile.n_distinct(*item) <= profile.n_rows
+    if missing and not is_pair:  # of two columns, what comes again are answers of nobody
         hint = " (none if nobody knows who answered)" if missing == ["worker"] else ""
-        if missing == ["worker"] and is_once:
-            hint = f"; {items[0]!r} names each row once, and one answer is nothing to vote on"
+        once = [name for name in (*item, *names) if name in item or normalise(name) == "id"]
+        if "worker" in missing and once and profile.is_unique(once[0]):
+            hint += f"; {once[0]!r} names each row once, and one answer is nothing to vote on"
         elif document.table.header and len(missing) == 3 and options.header is None:
-            hint += ", or say --no-header if the first row is data"
+            hint = ", or say --no-header if the first row is data"
         raise missing_columns(document.name, names, missing, hint)
     for role in ROLES:
         if role not in declared and len(found[role]) > 1:
             raise rivals(document.name, role, found[role])
-    chosen = [name for role in found for name in found[role]]
+    chosen = [name for own in found.values() for name in own]
     if len(set(chosen)) < len(chosen):
         twice = next(name for name in chosen if chosen.count(name) > 1)
         raise InputError(
@@ -150,52 +127,12 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     return Layout("long", **{role: tuple(own) for role, own in found.items()})
 
 
-def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
-    """Return the fuller of two columns that name the same things, as user_name and user_id do."""
-    if len(names) != 2 or not set(names) <= set(profile.names):
-        return names
-    kept = profile.filled(*names)
-    n_values = {len(np.unique(profile.codes(*own)[kept])) for own in (names, names[:1], names[1:])}
-    is_same = len(n_values) == 1 and 3 <= max(n_values) <= kept.sum() / 2
-    return [max(names, key=lambda name: int(profile.filled(name).sum()))] if is_same else names
-
-
-def _items(profile: Profile, found: Found) -> list[str]:
-    """Return the item's columns by name, an id before its text."""
-    taken = {*found["worker"], *found["label"]}
-    items = [name for name in found["item"] if name not in taken]
-    ids = [n for n in profile.names if normalise(n) in ("id", "uid", "key")]
-    ids = [n for n in ids if LEAST_EACH * profile.n_distinct(n) <= profile.filled(n).sum()][:1]
-    if not items and not ids and len(found["worker"]) == 1 and taken <= {*profile.names}:
-        named = [n for n in profile.names if words_of(n) & {"id", "ids"} and n not in taken]
-        named = [n for n in named if not words_of(n) & NOT_ITEMS]
-        return [n for n in named if is_key(profile, found["worker"][0], [n])][:1]
-    if len(items) == 1 and ids and normalise(items[0]) in _TEXTS and items[0] in profile.names:
-        return ids if follows(profile, ids, items[0]) else items
-    return items or ids
-
-
-def _answers(profile: Profile, worker: Sequence[str], item: Sequence[str]) -> list[str]:
-    """Return what may be answers, where nothing but its place says so."""
-    rest = [n for n in profile.names if n not in (*worker, *item)]
-    if not {*worker, *item} <= {*profile.names}:
-        return []
-    owners = [own for own in (worker, item) if own]
-    if len(rest) == 1 and not words_of(rest[0]) & ABOUT:
-        return [n for n in rest if not any(follows(profile, own, n) for own in owners)]
-    return list(labels_of(profile, worker, item, parts=set()))
-
-
-def _refuse_consensus(profile: Profile, found: Found) -> None:
+def _refuse_consensus(profile: Profile, found: Mapping[str, list[str]]) -> None:
     """Refuse a label that never differs within an item, beside another that does."""
-    (label,), (item,), (worker,) = found["label"], found["item"], found["worker"]
-    if not {label, item, worker} <= set(profile.names) or not follows(profile, [item], label):
+    (label,), item = found["label"], found["item"]
+    if not follows(profile, item, label):
         return
-    n_items, n_labels = profile.n_distinct(item), profile.n_distinct(label)
-    is_chance = n_labels == 1 or 2 * n_labels <= n_items < CHANCE  # so few may agree by chance
-    others = [n for n in labels_of(profile, [worker], [item]) if n != label]
-    others = [n for n in others if normalise(n) in KNOWN["label"] or not is_chance]
-    for name in others[:1]:
+    for name in labels_of(profile, found["worker"], item)[:1]:
         raise Refusal(
             f"{profile.document.name}: {label!r} is the same for all answers to an item and "
             f"{name!r} is not: which one did the workers give? Say --label-col {quote(name)} "
@@ -229,13 +166,12 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
         told = {role: str(names.index(c[0]) + 1) for role, c in chosen.items() if c}
         places = by_position(document, told, [r for r in given if chosen.get(r) != ()])
         return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **chosen})
-    cells = [document.sampled(name) for name in names]
-    looks = [_looks(own) for own in cells[:3]]
     profile = Profile(document)
+    looks = [_looks(document.sampled(name)) for name in names]
     # of three, who answers what comes again, but not the pair, and a label names no row
-    n_pairs = profile.n_distinct(*names[:2]) if len(names) == 3 else 0
     is_once = len(names) == 3 and profile.n_rows >= 20 and profile.is_unique(names[2])
-    if len(names) != 3 or looks[2] or is_once or 4 * n_pairs < profile.n_rows:
+    is_repeated = 4 * profile.n_distinct(*names[:2]) < profile.n_rows
+    if len(names) != 3 or looks[2] or is_once or is_repeated:
         how = "--worker-col, --item-col and --label-col as positions"
         if len(names) == 2:
             how = "--worker-col none --item-col 1 --label-col 2 if nobody knows who answered"
@@ -244,9 +180,8 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
             f"say {how}",
             is_open=len(names) > 3 or is_once,
         )
-    if looks[0] != looks[1] and all(cells[:2]):  # an empty column tells nothing
-        is_swapped = looks[1] > looks[0]
-    else:
+    is_swapped = looks[1] > looks[0]
+    if looks[0] == looks[1]:
         is_swapped, why = _by_counts(document)
         order = "item, worker, label" if is_swapped else "worker, item, label"
         notes.append(
