@@ -32,35 +32,23 @@ from misc_cli.readers.vocabulary import TRUE_LABELS, names_in, normalise
 
 Numbers = npt.NDArray[np.float64]
 
-_BAD_STATUSES = (
-    *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
-    *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
-    *("spam", "failed", "timed-out", "timed out"),
+# Words that take a row out: as a status, behind is_ or was_ as a flag, before _at as a time.
+_BAD = names_in("rejected cancelled canceled skipped tainted deleted discarded ignored invalid")
+_STATUSES = _BAD | names_in("reject skip ignore expired abandoned returned draft spam failed")
+_STATUS = re.compile(r".*status|(review)?state")
+_BAD_FLAG = re.compile(
+    rf"(is|was)?({'|'.join(_BAD)}|superseded|excluded?)|is(spam|training|practice|draft)"
 )
-_BAD_FLAGS = names_in("""
-rejected cancelled canceled wascancelled skipped tainted deleted isdeleted discarded isspam ignored
-isskipped isrejected iscancelled istraining ispractice isdraft superseded exclude excluded
-isexcluded isinvalid invalid
-""")
-_GOOD_FLAGS = names_in("""
-isvalid valid islatest latest iscurrent approved isapproved accepted isaccepted
-""")
+_GOOD_FLAG = re.compile(r"(is)?(valid|latest|approved|accepted)|iscurrent")
+_BAD_TIME = re.compile(rf"({'|'.join(_BAD)})at|rejectiontime|reject")
 _YES, _NO = names_in("true 1 yes t y 1.0"), names_in("false 0 no f n 0.0")
-_BAD_TIMES = names_in("deletedat rejectedat cancelledat canceledat skippedat discardedat")
 _NEVER = {"", "nat", "none", *map(str.lower, MISSING)}
 # What kind of row it is: such words count only where other rows have other ones.
-_KINDS = names_in("phase stage type kind labeltype annotationtype block part mode")
-_BAD_KINDS = (
-    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
-    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated", "majority"),
-    *("prediction", "predicted", "pre-annotation", "preannotation"),
-)
+_KIND = re.compile(r"phase|stage|kind|block|part|mode|(label|annotation)?type")
+_OF_OTHERS = ("consensus", "majority", "aggregated", "adjudicated")
+_BAD_KINDS = (*_OF_OTHERS, "adjudication", "prediction", "training", "practice", "tutorial")
 # Who is called so is nobody: a label made of the others' answers, or known before.
-_NOBODY = (
-    *("consensus", "majority", "majority vote", "majority_vote", "majorityvote", "aggregated"),
-    *("aggregate", "adjudicated", "gold", "gold standard", "gold_standard", "ground truth"),
-    *("ground_truth", "groundtruth", "truth", "final label", "final_label"),
-)
+_NOBODY = (*_OF_OTHERS, "majority vote", "majority_vote", "gold", "ground truth", "ground_truth")
 _GOLD = TRUE_LABELS - {"correct"}  # which may tell whether the answer is right
 
 _CONDITION = re.compile(
@@ -87,9 +75,8 @@ _NOTHING = "nan,<na>,nat,#n/a"
 
 def is_standing(name: str) -> bool:
     """Return whether a column says if an answer counts, by its name: a status, a flag, a time."""
-    plain = normalise(name)
-    is_status = plain.endswith("status") or plain in ("state", "reviewstate")
-    return is_status or plain in _BAD_FLAGS or plain in _GOOD_FLAGS or plain in _BAD_TIMES
+    patterns = (_STATUS, _BAD_FLAG, _GOOD_FLAG, _BAD_TIME)
+    return any(pattern.fullmatch(normalise(name)) for pattern in patterns)
 
 
 def rows_out(
@@ -115,20 +102,20 @@ def rows_out(
         found["repeated header"] = np.all(hits, axis=0)
     for name in document.names:
         plain, said = normalise(name), name.strip().lower()
-        is_about = is_standing(name) or plain in _KINDS
+        is_about = is_standing(name) or _KIND.fullmatch(plain)
         if not is_about or name in (*roles, *taken):
             continue
         words = set(plain_words(column(name)).to_pylist())
-        if plain in _BAD_FLAGS:
+        if _BAD_FLAG.fullmatch(plain):
             out = {said: _YES}
-        elif plain in _GOOD_FLAGS:  # if nobody said yes, nobody has looked yet
+        elif _GOOD_FLAG.fullmatch(plain):  # if nobody said yes, nobody has looked yet
             out = {f"not {said}": _NO} if words & _YES else {}
-        elif plain in _BAD_TIMES:
-            out = {said: words - _NEVER}
-        elif plain in _KINDS:
+        elif _BAD_TIME.fullmatch(plain):
+            out = {said: words - _NEVER - _NO}
+        elif _KIND.fullmatch(plain):
             out = {} if words <= {"", *_BAD_KINDS} else {kind: {kind} for kind in _BAD_KINDS}
         else:
-            out = {status: {status} for status in _BAD_STATUSES}
+            out = {status: {status} for status in sorted(_STATUSES)}
         for reason in (reason for reason, own in out.items() if own & words):
             mask = np.asarray(is_one_of(column(name), *out[reason]))
             found[reason] = found[reason] | mask if reason in found else mask

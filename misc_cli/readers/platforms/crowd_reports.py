@@ -36,10 +36,10 @@ from misc_cli.readers.platforms.export import (
     objects_in,
     platform,
     questions_within,
-    where_said,
     with_columns,
 )
 from misc_cli.readers.reading import Reading, from_columns
+from misc_cli.readers.row_filters import rows_out
 from misc_cli.readers.values import CHOICE, CHOICES, TEXT, parsed
 from misc_cli.readers.vocabulary import is_remark
 
@@ -61,15 +61,13 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
         parts = {_JSON, *(n for n in names if f"{n.rpartition('.')[0]}.*" in derived)}
         names = [name for name in names if name not in parts]
     asked = {c.removeprefix(_PREFIX).removesuffix(".label"): c for c in (*derived, *names)}
-    is_told = "AssignmentStatus" in document.names
-    status = ("AssignmentStatus", "rejected") if is_told else ("RejectionTime",)
     reading = from_columns(
         with_columns(document, derived),
         worker=column_among(document, options, "worker", "WorkerId", item="HITId"),
         item="HITId",
         questions={name.removesuffix(".*"): column for name, column in asked.items()},
         options=options,
-        aside=where_said(document, {"rejected": status, "rejected by hand": ("Reject",)}),
+        aside=lambda column: rows_out(document, column, [], names, worker=None),
     )
     is_open = options.item_col is None and options.label_col is None
     if is_open and (pairs := _pairs(document, names)) is not None:
@@ -147,14 +145,13 @@ def toloka(document: Document, options: ReadOptions) -> Reading:
     things = inputs if len(inputs) == 1 else [_TASK]
     people = ("ASSIGNMENT:worker_id", "ASSIGNMENT:user_id")
     questions = {name.removeprefix(_OUTPUT): name for name in names if name.startswith(_OUTPUT)}
-    statuses = ("rejected", "skipped", "expired", "active")
     return from_columns(
         document,
         worker=column_among(document, options, "worker", *people),
         item=column_among(document, options, "item", *things),
         questions=questions,
         options=options,
-        aside=where_said(document, {s: ("ASSIGNMENT:status", s) for s in statuses}),
+        aside=lambda column: rows_out(document, column, [], [*questions.values()], worker=None),
         gold={q: f"GOLDEN:{q}" for q in questions if f"GOLDEN:{q}" in names},
     )
 
@@ -176,7 +173,7 @@ def appen(document: Document, options: ReadOptions) -> Reading:
         item="_unit_id",
         questions={name: name for name in questions},
         options=options,
-        aside=where_said(document, {"tainted": ("_tainted", "true", "1")}),
+        aside=lambda column: rows_out(document, column, [], questions, worker=None),
         gold=gold,
     )
 

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal, listing
-from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
+from misc_cli.readers.document import Document, Record, text, text_array
 from misc_cli.readers.keys import is_person
 from misc_cli.readers.options import NOBODY, ReadOptions
-from misc_cli.readers.reading import Question, Reading, RowsOut
+from misc_cli.readers.reading import Question, Reading
 from misc_cli.readers.values import (
     CHOICE,
     CHOICES,
@@ -32,7 +31,6 @@ from misc_cli.readers.values import (
 )
 from misc_cli.readers.vocabulary import ROLES, find_roles, is_remark
 
-_NOTHING = ("", "na", "null", "nan", "none", "{}")
 MOST_COLUMNS = 500
 PLAIN = ""  # the kind of a plain field: its values tell
 _AROUND = ("choices", "selected", "rating", "number", "datetime")  # keys of an object's only value
@@ -287,20 +285,6 @@ def column_among(
         f"{told}so an aggregated report perhaps; download all answers with their {role}s, or name "
         f"the column with --{role}-col"
     )
-
-
-def where_said(document: Document, rules: Mapping[str, Sequence[str]]) -> RowsOut:
-    """Return the rows to set aside: reason → a column and its words; without words it is empty."""
-
-    def rows_out(column: Callable[[str], Any]) -> dict[str, Any]:
-        found = {}
-        for reason, (name, *words) in rules.items():
-            if name in document.names:
-                hit = is_one_of(column(name), *(words or _NOTHING))
-                found[reason] = hit if words else pc.invert(hit)
-        return found
-
-    return rows_out
 
 
 def questions_within(document: Document, item: str, names: Sequence[str]) -> list[str]:
