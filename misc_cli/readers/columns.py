@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError, did_you_mean
-from misc_cli.readers.document import Document, open_document
+from misc_cli.readers.document import Document
 from misc_cli.readers.options import NOBODY, ROW
-from misc_cli.readers.source import Source
 from misc_cli.readers.vocabulary import (
     ABOUT,
     NAMING,
@@ -97,22 +96,20 @@ def truth_synonyms(item: str | None = None, label: str | None = None) -> Synonym
 
 
 def read_columns(
-    source: Source, given: Given, synonyms: Synonyms, delimiter: str | None = None
-) -> tuple[Document, dict[str, str], dict[str, Any]]:
-    """Return a file of known labels, labels or workers: role → column's name, role → its text."""
-    header = True if any(name and not is_position(name) for name in given.values()) else None
-    document = open_document(source, delimiter=delimiter, header=header, synonyms=synonyms)
-    names, roles = document.names, list(synonyms)
+    document: Document, given: Given, synonyms: Synonyms
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return a file of known labels, or of labels: role → column's name, role → its text."""
+    names = document.names
     if document.table.header is False:
-        places = by_position(document, given, roles)
+        places = by_position(document, given, list(synonyms))
     else:
-        places = choose(source.name, names, given, synonyms)
+        places = choose(document.name, names, given, synonyms)
     columns = dict(zip(places, document.table.fetch(list(places.values())), strict=True))
     for role in columns:
         row = first_nameless(columns, role)
         if row is not None:
             raise nameless(document, row, role)
-    return document, {role: names[at] for role, at in places.items()}, columns
+    return {role: names[at] for role, at in places.items()}, columns
 
 
 def flag(role: str) -> str:

@@ -60,7 +60,8 @@ def read_known_each(
 def _known(
     source: Source, synonyms: Synonyms, delimiter: str | None, question: str | None = None
 ) -> Known:
-    document, chosen, columns = read_columns(source, dict.fromkeys(synonyms), synonyms, delimiter)
+    document = open_document(source, delimiter=delimiter, synonyms=synonyms)
+    chosen, columns = read_columns(document, {}, synonyms)
     table, n_rows = document.table, len(columns["item"])
     if not n_rows:
         raise InputError(f"{source.name}: a header and no rows; give a file with labels in it")

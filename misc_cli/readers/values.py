@@ -24,7 +24,6 @@ WITH_CLASSES = (CHOICE, CHOICES, NUMBER)  # all others have none to vote on
 TEXT = "text"
 REGIONS = "regions"  # boxes in an image, spans of a text
 DATES = "dates"
-COORDINATES = "coordinates"
 JSON = "JSON"
 URLS = "addresses"
 IDS = "ids"
@@ -33,9 +32,6 @@ OTHER = "other"
 MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 LOOKED_AT = 4000
 MOST = 0.6  # of the values must look alike for a kind to be told
-_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_COORDINATES = re.compile(rf"[(\[]?\s*{_NUMBER}(?:\s*[,; ]\s*{_NUMBER})+\s*[)\]]?")
-_DECIMAL_COMMA = re.compile(r"-?\d+(,\d{1,2})?")
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
@@ -72,14 +68,11 @@ def kind_of(column: Any) -> Kind:
     return kind_of_values([value for value in values if value], len(column))
 
 
-_VERDICT = re.compile(r"\[\[[\w ]+\]\]")  # [[A]], as language models that judge are told to write
-
-
 def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     """Return the kind of distinct `values`; `n_answers` is how many there are with repeats."""
     if not values:
         return Kind(CHOICE)
-    structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
+    structured = [v for v in values if v[:1] in ("[", "{")]
     if 4 * len(structured) > len(values) and (kind := _structured(structured)) is not None:
         return kind
     for name, pattern, least in (
@@ -93,14 +86,9 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
             return Kind(name)
     if all(map(is_number, values)):
         return Kind(NUMBER)
-    # 1,5 and 2,0 again and again: marks with a decimal comma, not places
-    if 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values)):
-        return Kind(CHOICE)
     is_marked = any(mark in value for mark in _SEPARATORS for value in values)
     if is_marked and (separator := _separator(values)) is not None:
         return Kind(CHOICES, separator)
-    if sum(1 for value in values if _COORDINATES.fullmatch(value)) > MOST * len(values):
-        return Kind(COORDINATES)
     # sentences: long, of several words, hardly ever the same twice
     n_words = sum(len(value.split()) for value in values) / len(values)
     length = sum(map(len, values)) / len(values)
@@ -158,7 +146,7 @@ def _structured(values: list[str]) -> Kind | None:
     if any(own is None for own in chosen):
         return Kind(JSON)
     if all(is_number(one) and "." in one for own in chosen for one in own or [""]):
-        return Kind(COORDINATES)
+        return Kind(OTHER)  # places
     return Kind(CHOICES, "json")
 
 
@@ -168,10 +156,7 @@ def mark_region(names: Iterable[str]) -> bool:
 
 
 def choices_in(value: Any) -> list[str] | None:
-    """Return the options of a list of plain values or of {"choices": [...]}; else None."""
-    if isinstance(value, dict) and set(value) <= {"choices", "type"} and "choices" in value:
-        value = value["choices"]
-    value = [value] if isinstance(value, str) else value
+    """Return the options of a list of plain values; None if it is something else."""
     plain = (str, bool, int, float)
     if not isinstance(value, list) or not all(isinstance(one, plain) for one in value):
         return None

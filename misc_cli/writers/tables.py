@@ -122,7 +122,7 @@ def read_labels(path: str) -> LabelTable:
     chances = [name for name in names if name.startswith(PROBABILITY)]
     given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
     synonyms = {**wanted, **{name: [] for name in given}}
-    *_, columns = read_columns(source, given, synonyms)
+    _, columns = read_columns(document, given, synonyms)
     items, labels = trimmed(columns["item"]), trimmed(columns["label"])
     labelled = pc.not_equal(labels, "")
     numbers = {name: _numbers(source, name, columns[name].filter(labelled)) for name in given}

@@ -21,7 +21,7 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         (answers_with('"{{""x"": {n}, ""y"": 2, ""width"": 3}}"'), "kind JSON.*--label-col"),
         (answers_with('"[{{""start"": {n}, ""end"": 9}}]"'), "kind JSON"),
         (answers_with('"{{""a"": {{""b"": {n}}}}}"'), "JSON"),
-        (answers_with('"{n}.5, {n}.25"'), "coordinates"),
+        (answers_with('"{n}.5, {n}.25"'), "12 classes in 12 answers"),
         (answers_with("2024-01-{n:02d} 10:00"), "kind dates"),
         (answers_with("I think that it is the number {n} of them"), "kind text"),
         (answers_with("0.{n}37"), "12 classes in 12 answers"),

@@ -19,15 +19,11 @@ LOOKED_AT = 20  # records whose keys are searched
 
 # Name → module and reader, then what only its files show, one of: keys of an object, or columns,
 # perhaps with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of
-# them), =a|b for one of these words.
-_VERDICT = "answer=accept|reject|ignore"
+# them).
 READERS = {
     "label-studio": ("annotation_tools.label_studio", "data={} annotations=[]; task={data} result"),
     "label-studio-table": ("annotation_tools.label_studio_table", "annotation_id annotator id"),
-    "prodigy": (
-        "annotation_tools.prodigy",
-        f"*_hash answer; *_hash versions; {_VERDICT} _session_id; {_VERDICT} _annotator_id",
-    ),
+    "prodigy": ("annotation_tools.prodigy", "*_hash answer; *_hash versions"),
     "toloka": ("crowd_reports.toloka", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
     "mturk": ("crowd_reports.mturk", "HITId Answer.*"),
     "appen": ("crowd_reports.appen", "_unit_id _worker_id; _unit_id _trusted_judgments"),
@@ -88,8 +84,6 @@ def _shows(shape: str, record: Mapping[str, Any]) -> bool:
 def _is(value: Any, wanted: str) -> bool:
     if wanted in ("[]", "{}"):
         return isinstance(value, list if wanted == "[]" else dict)
-    if wanted.startswith("{"):
-        keys = set(wanted[1:-1].split(","))
-        inner = value if isinstance(value, list) else [value]
-        return any(isinstance(one, dict) and keys <= set(one) for one in inner)
-    return isinstance(value, str) and value in wanted.split("|")
+    keys = set(wanted[1:-1].split(","))
+    inner = value if isinstance(value, list) else [value]
+    return any(isinstance(one, dict) and keys <= set(one) for one in inner)

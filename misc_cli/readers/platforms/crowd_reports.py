@@ -61,13 +61,15 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
         parts = {_JSON, *(n for n in names if f"{n.rpartition('.')[0]}.*" in derived)}
         names = [name for name in names if name not in parts]
     asked = {c.removeprefix(_PREFIX).removesuffix(".label"): c for c in (*derived, *names)}
+    # who was rejected may have been approved since
+    past = ["RejectionTime"] if "AssignmentStatus" in document.names else []
     reading = from_columns(
         with_columns(document, derived),
         worker=column_among(document, options, "worker", "WorkerId", item="HITId"),
         item="HITId",
         questions={name.removesuffix(".*"): column for name, column in asked.items()},
         options=options,
-        aside=lambda column: rows_out(document, column, [], names, worker=None),
+        aside=lambda column: rows_out(document, column, [], [*names, *past], worker=None),
     )
     is_open = options.item_col is None and options.label_col is None
     if is_open and (pairs := _pairs(document, names)) is not None:
