@@ -41,25 +41,25 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
     from misc_cli.readers.layouts.nested import paths_within, unwrapped_document
     from misc_cli.readers.layouts.wide import declared_pairs, find_several
 
+    document = unwrapped_document(document)
     if options.layout not in (None, "long"):
-        return _read_several(unwrapped_document(document), options, None)
+        return _read_several(document, options, None)
     pairs = declared_pairs(document, options) if document.records is None else None
     if pairs is not None:
         return _read_several(document, options, pairs)
     exploded = _exploded(document, options)
-    table = document if exploded is None else exploded.document
-    if options.layout is None and given in ([], ["item"]) and not (exploded and exploded.nested):
-        found = find_several(table, with_forms=not given)
-        if found is not None:
-            return _read_several(table, options, found)
-    try:
-        if exploded is None:
-            return long.read(document, options, how)
-        options = exploded.declared(options)
-        reading = long.read(table, options, anonymous=exploded.anonymous)
+    if exploded is not None:
+        table = exploded.document
+        reading = long.read(table, exploded.declared(options), anonymous=exploded.anonymous)
         return _told(replace(reading, view=table, paths=exploded.paths), "lists", exploded.why)
+    if options.layout is None and given in ([], ["item"]):
+        found = find_several(document, with_forms=not given)
+        if found is not None:
+            return _read_several(document, options, found)
+    try:
+        return replace(long.read(document, options, how), view=document)
     except InputError as error:
-        within = [] if exploded and exploded.nested else paths_within(document.records or [])
+        within = paths_within(document.records or [])
         if within:
             told = f"{str(error).partition(';')[0]}; lists in it hold {listing(within)}"
             raise Refusal(
@@ -85,7 +85,8 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     from misc_cli.readers.layouts.cells import explode_cells
     from misc_cli.readers.layouts.nested import explode
 
-    exploded = explode(document, options) if document.records is not None else None
+    records = document.records
+    exploded = explode(document, records, options) if records is not None else None
     inner = document if exploded is None else exploded.document
     is_open = inner.table.header is False and options.label_col is None
     if is_open or (exploded and exploded.anonymous) or options.multi:

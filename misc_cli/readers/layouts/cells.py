@@ -16,7 +16,7 @@ from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.layouts.nested import (
     Exploded,
     are_votes,
-    explode_records,
+    explode,
     is_values,
     of_workers,
 )
@@ -52,7 +52,7 @@ def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
             if is_values(inner):
                 inner = [text(one).strip() for one in inner]
             record[name] = inner if isinstance(inner, list | dict) else [record[name]]
-    return explode_records(document, records, options, is_declared=is_declared)
+    return explode(document, records, options)
 
 
 def listed(cell: str) -> list[str]:

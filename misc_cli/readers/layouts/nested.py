@@ -70,14 +70,12 @@ class Exploded(NamedTuple):
     """One flat record per answer.
 
     anonymous  the lists held votes and no names
-    nested     whether each object had several answers; else all were within one object
     paths      name of a column → its path in the file, where it is another
     """
 
     document: Document
     why: str
     anonymous: bool = False
-    nested: bool = True
     paths: Mapping[str, str] = {}
 
     def declared(self, options: ReadOptions) -> ReadOptions:
@@ -99,36 +97,19 @@ class Exploded(NamedTuple):
         return replace(options, header=None, **given)
 
 
-def explode(document: Document, options: ReadOptions) -> Exploded | None:
-    """Return the answers within each object; None if every object is one answer already."""
-    outer = document.records or []
-    records = unwrapped(outer)
-    found = _declared(records, options) or _found(document.name, records)
+def explode(document: Document, records: Sequence[Record], options: ReadOptions) -> Exploded | None:
+    """Return the answers within each record; None if every record is one answer already."""
+    found = _declared(records, options)
+    for find in (_objects, _parallel, _keyed, _votes):
+        found = found or find(document.name, records)
     for path, _ in _paths(records) if found is None else ():  # an object of a list is an item
         found = found or _votes(document.name, _within(records, path))
-    if found is not None:
-        return _spread(document, found, options)
-    if records is outer:
-        return None
-    return Exploded(_document(document, records), "a list within an object", nested=False)
-
-
-def explode_records(
-    document: Document, records: Sequence[Record], options: ReadOptions, *, is_declared: bool
-) -> Exploded | None:
-    """Return the answers in lists and objects that stood in the cells of a table."""
-    found = _declared(records, options) if is_declared else _found(document.name, records)
     return None if found is None else _spread(document, found, options)
-
-
-def _found(name: str, records: Sequence[Record]) -> Found | None:
-    attempts = (_objects, _parallel, _keyed, _votes)
-    return next(filter(None, (find(name, records) for find in attempts)), None)
 
 
 def lists_of_objects(document: Document) -> Iterator[Document]:
     """Yield the objects of each list, whatever they are, as the rows of a table."""
-    records = unwrapped(document.records or [])
+    records = document.records or []
     for path, _ in _paths(records):
         yield _spread(document, _objects_at(records, path), ReadOptions()).document
 
@@ -222,20 +203,21 @@ def _items(records: Sequence[Record], *, is_row: bool) -> tuple[str, list[str]]:
     return names[at[0]], [one.get(names[at[0]], "") for one in plain]
 
 
-def _document(outer: Document, records: list[Record], rows: list[int] | None = None) -> Document:
+def _document(outer: Document, records: list[Record], rows: list[int]) -> Document:
     table = table_of(records)
-    if rows is not None:
-        of_outer = outer.table.lines_of if outer.records is None else table.lines_of
-        table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
+    of_outer = outer.table.lines_of if outer.records is None else table.lines_of
+    table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
     return Document(outer.name, outer.format, lambda: table, records)
 
 
 def unwrapped_document(document: Document) -> Document:
     """Return the records within a single outer object; any other document as it is."""
-    records = unwrapped(document.records or [])
-    if document.records is None or records is document.records:
+    if document.records is None:
         return document
-    return _document(document, records)
+    records = _unwrapped(document.records)
+    if records is document.records:
+        return document
+    return replace(document, open_table=lambda: table_of(records), records=records)
 
 
 def of_workers(names: Iterable[str]) -> list[str]:
@@ -303,18 +285,14 @@ def _parallel(name: str, records: Sequence[Record]) -> Found | None:
     roles = {other: singular(other) for other in (field, *beside)}
     if not find_roles([roles[field]], _WORKER)["worker"]:
         roles[field] = "worker"
-    chosen = [
-        other
-        for other in beside
-        if not words_of(other) & ABOUT and _n_values(records, other) <= FEW_CLASSES
-    ]
+    chosen = []
+    for other in beside:
+        values = {text(one) for record in _some(records) for one in record.get(other) or []}
+        if len(values) <= FEW_CLASSES and not words_of(other) & ABOUT:
+            chosen.append(other)
     if len(chosen) == 1:
         roles[chosen[0]] = "label"  # whatever it is called, it is all that was chosen
     return _zipped(records, roles)
-
-
-def _n_values(records: Sequence[Record], field: str) -> int:
-    return len({text(one) for record in _some(records) for one in record.get(field) or []})
 
 
 def _as_long(records: Sequence[Record], fields: Sequence[str], field: str) -> list[str]:
@@ -391,14 +369,14 @@ def _anonymous(records: Sequence[Record], field: str) -> Found:
 
 def paths_within(records: list[Record]) -> list[str]:
     """Return the paths to fields of objects in lists: a format of the user's own."""
-    return [".".join([*p, name]) for p, names in _paths(unwrapped(records)) for name in names]
+    return [".".join([*p, name]) for p, names in _paths(records) for name in names]
 
 
 def is_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
-def unwrapped(records: list[Record]) -> list[Record]:
+def _unwrapped(records: list[Record]) -> list[Record]:
     """Return the records that a single outer object wraps: in a list, under keys, by columns."""
     for _ in range(5):
         if len(records) != 1:
