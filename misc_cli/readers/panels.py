@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -228,24 +229,15 @@ def find_small_counts(profile: Profile) -> Iterator[Scored]:
 
 
 def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:
-    """Yield a layout's options, with the column that names the items once, else the row."""
+    """Yield a layout's options, with the column that names the items; none if it comes again."""
     rest = [n for n in document.names if n not in taken]
-    try:
+    with suppress(Refusal):
         yield replace(layout, item=naming_column(document, rest)).options(document)
-    except Refusal:  # what looks like the item comes again: all columns together may name it
-        profile = Profile(document)
-        if len(rest) > 1 and profile.n_distinct(*rest) == profile.n_rows:
-            yield layout.options(document)
 
 
 def _is_property(name: str) -> bool:
-    words = words_of(name)
-    return not name.strip().isalpha() or bool(
-        any(map(is_property, words))
-        or GOLD.fullmatch(name)
-        or normalise(name) in KNOWN["item"] | KNOWN["label"]
-        or len(words) > 1
-    )
+    is_known = normalise(name) in KNOWN["item"] | KNOWN["label"] or GOLD.fullmatch(name)
+    return not name.strip().isalpha() or bool(is_known) or any(map(is_property, words_of(name)))
 
 
 def overlapping(values: Mapping[str, set[str]]) -> list[str]:
