@@ -73,9 +73,7 @@ def pick(
     if not (is_picked or each) and n_asked > 1 == len(candidates[0].item.unique()):
         told = f"{where}: one item for all, and {n_asked} questions: a survey"
         raise Refusal(f"{told}; name the question with --question")
-    found = []
-    for question in candidates or chosen:
-        found += [question] if question.kind != CHOICES else single(where, question, options)
+    found = [part for one in candidates or chosen for part in single(where, one, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:
@@ -181,8 +179,7 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     """
     named = [one for one in questions if not words_of(one.name) & (ABOUT - NAMING | _OF_PAGE)]
     named = [one for one in named if not (is_remark(one.name) or is_standing(one.name))]
-    # spam that is said of an item is agreed on; else it is said of the worker
-    named = [o for o in named if "spam" not in words_of(o.name) or _agrees(o)] or list(questions)
+    named = named or list(questions)
     found = [o for o in named if (checks.choices_apart(o) if o.kind == CHOICES else _has_few(o))]
     choices = [one for one in found if one.kind != NUMBER]
     scores = [one for one in found if one.kind == NUMBER and len(one.label.dictionary) > 2]
