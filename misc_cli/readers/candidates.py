@@ -49,7 +49,14 @@ from misc_cli.readers.panels import (
 )
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, Profile
-from misc_cli.readers.reading import MOST_KAPPA, Agreement, agreement, are_classes, item_side
+from misc_cli.readers.reading import (
+    MOST_KAPPA,
+    Agreement,
+    agreement,
+    are_classes,
+    item_side,
+    share_of_conflicts,
+)
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import WORKER_NAME, normalise
@@ -169,6 +176,8 @@ def _tried(
     told = agreement(answers.item.indices, answers.label.indices)
     n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
     is_few = n_classes < 2 or (n_items < 3 and "question" not in given)
+    n_once, n_again, _ = share_of_conflicts(answers.worker, answers.item, answers.label)
+    is_few = is_few or 2 * n_again > n_once  # a worker's rows are about something else
     if is_few or told.n_pairs == 0 or not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions, unless it is about the item
@@ -181,7 +190,8 @@ def _tried(
     is_weak = told.kappa <= LEAST_KAPPA or told.agree == 1
     if layout == "wide":  # columns were compared
         is_weak = told.kappa <= 0
-    is_named = layout in ("matrix", "form") or "no_answer" in given or (is_key and score >= 1)
+    is_named = layout in ("matrix", "form") or "no_answer" in given
+    is_named = is_named or (is_key and score >= 1 and told.agree > told.chance / 2)
     if is_weak and not (is_named or told.n_pairs <= FEW_PAIRS):
         return None
     if is_key:  # nothing else may be meant

@@ -27,7 +27,7 @@ from misc_cli.readers.reading import (
     share_of_conflicts,
 )
 from misc_cli.readers.values import DATES, is_number, kind_of_values, mark_region
-from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
+from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise, words_of
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
@@ -182,7 +182,7 @@ def _mixed_up(
         return
     # each answer has a worker or an item of its own, or a model is judged
     is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
-    is_judged = normalise(question.columns["label"]) in _JUDGED
+    is_judged = bool(words_of(question.columns["label"]) & _JUDGED)
     is_judged = is_judged or 2 * n_answers < 3 * len(question.item.dictionary)
     is_odd |= normalise(worker) in _MODELS and is_judged
     if is_odd and normalise(worker) in WEAK_WORKERS:
@@ -195,7 +195,9 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     """Find several answers of a worker to one item: something tells them apart."""
     roles, names = question.columns, document.names
     free = [n for n in names if n not in roles.values()]
-    n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
+    n_pairs, n_again, n_conflicts = share_of_conflicts(
+        question.worker, question.item, question.label
+    )
     n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)
     regions = [n for n in free if mark_region([n.rpartition(".")[2]])]
@@ -205,7 +207,10 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
         told = f"{n_rows:,} rows for {n_pairs:,} pairs of worker and item: each labels a box or a "
         told += f"span ({_some(regions)}), not the item; name what tells them apart with --item-col"
         yield f"{told}, or {ALLOW}", ()
-    is_repeated = n_rows > 2 * n_pairs and n_pairs >= FEW and bool(set(names) - set(roles.values()))
+    is_repeated = n_rows > 2 * n_pairs and n_pairs >= FEW
+    # who answers again mostly answers alike; else it is about something else
+    is_other = n_again > max(3 * FEW, 0.05 * n_pairs) and n_conflicts > CONFLICTS * n_again
+    is_repeated = (is_repeated or is_other) and bool(free)
     if (n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs) and not is_repeated:
         return
     by, remedies = "Name all columns of the item with --item-col a,b", OTHERS

@@ -19,7 +19,15 @@ import numpy as np
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
 from misc_cli.readers.reading import agreement
 from misc_cli.readers.values import CHOICE, CHOICES, is_number
-from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_WORDS, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import (
+    ABOUT,
+    NAMING,
+    WORKER_WORDS,
+    find_roles,
+    names_in,
+    normalise,
+    words_of,
+)
 
 LEAST_EACH = 1.5  # answers to an item; with fewer there is hardly anything to vote on
 LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
@@ -148,7 +156,8 @@ def _nobodys(profile: Profile) -> Iterator[Key]:
         rest = [n for n in rest if not (profile.is_unique(n) or GOLD.match(n))]
     for own in (*combinations(rest, 1), *combinations(rest, 2)) if len(rest) < 5 else ():
         n_items, n_all = profile.n_distinct(*own), profile.n_distinct(*rest)
-        is_named = known or all(INPUT.match(n) or normalise(n).endswith("id") for n in own)
+        words = [n for n in own if known and not all(map(is_number, profile.values(n)))]
+        is_named = all(INPUT.match(n) or n in words or normalise(n).endswith("id") for n in own)
         if is_named and 3 <= n_items == n_all <= profile.n_rows / LEAST_EACH:
             found = [n for n in labels if not follows(profile, own, n)]
             apart = [n for n in found if profile.n_distinct(*own, n) > LEAST_ONCE * profile.n_rows]
@@ -246,6 +255,9 @@ def labels_of(
     profile: Profile, worker: Sequence[str], item: Sequence[str], parts: set[str] = PARTS
 ) -> tuple[str, ...]:
     """Return what is left: few classes, and nothing that follows from what workers did not say."""
+    called = [profile.names[at] for at in find_roles(profile.names)["label"]]
+    if called and not any(map(profile.has_classes, called)):
+        return ()  # what is called the answer is measured
     taken = (*worker, *item)
     free = [n for n in profile.names if n not in taken and _is_label(profile, n, parts)]
     owners = [own for own in (worker, item) if own]

@@ -146,16 +146,17 @@ def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
     values = vocabularies(profile)
     shared = set().union(*(values.get(name, set()) for name in names))
     keys = {stem_and_key(name)[1] for name in names}
-    if {name.removesuffix("2") for name in names} & set(profile.names) - set(
-        names
-    ) and "1" not in keys:
+    others = set(profile.names) - set(names)
+    if "1" not in keys and {name.removesuffix("2") for name in names} & others:
         return False  # size, size2, size3: the first has no number
     begins = {re.split(r"[\W_\d]", name.strip())[0] for name in names}
+    ends = {end for name in names if len(end := re.split(r"[\W_\d]", name.strip())[-1]) > 1}
     longest = max(map(len, names))
     families: dict[str, set[str]] = {}
     for name in (n for n in values if n not in names and not GOLD.fullmatch(n)):
         stem, key = stem_and_key(name)
-        is_alike = bool(stem) and re.split(r"[\W_\d]", name.strip())[0] in begins
+        words = re.split(r"[\W_\d]", name.strip())
+        is_alike = (bool(stem) and words[0] in begins) or words[-1] in ends
         if values[name] == shared and (is_alike or len(name) <= longest < 4):
             families.setdefault(stem, set()).add(key)
     return all(own == keys for own in families.values())

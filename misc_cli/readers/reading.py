@@ -316,18 +316,15 @@ def are_classes(item: Any, label: Any) -> bool:
     return n_items < MANY_ITEMS or int((n_each > 1).sum()) > 1
 
 
-def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
-    """Return pairs of worker and item among the first items, and how many differ in `beside`."""
+def share_of_conflicts(worker: Any, item: Any, label: Any) -> tuple[int, int, int]:
+    """Return pairs of worker and item among the first items, how many come again, and differ."""
     items = np.asarray(item.indices)
     rows = np.flatnonzero(items < CONFLICT_ITEMS)[: CONFLICT_ITEMS * 100]
     if not len(rows):
-        return 0, 0
+        return 0, 0, 0
     workers = np.asarray(worker.indices)[rows].astype(np.int64)
     pairs = workers * CONFLICT_ITEMS + items[rows]
-    keys = pairs
-    for column in beside:
-        _, places = np.unique(keys, return_inverse=True)
-        keys = places * (len(column.dictionary) + 1) + np.asarray(column.indices)[rows]
-    _, first = np.unique(keys, return_index=True)
-    _, counts = np.unique(pairs[first], return_counts=True)
-    return len(counts), int((counts > 1).sum())
+    _, places, n_rows = np.unique(pairs, return_inverse=True, return_counts=True)
+    labels = np.unique(places * (len(label.dictionary) + 1) + np.asarray(label.indices)[rows])
+    n_labels = np.bincount(labels // (len(label.dictionary) + 1))
+    return len(n_rows), int((n_rows > 1).sum()), int((n_labels > 1).sum())

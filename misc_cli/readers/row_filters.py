@@ -217,7 +217,7 @@ def newest_last(question: Question, document: Document) -> Question:
     names = {normalise(name): name for name in document.names}
     taken = {*question.columns.values()}
     known = [n for n in (*_VERSIONS, *_TIMES) if n in names and names[n] not in taken]
-    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
+    if not known or not share_of_conflicts(question.worker, question.item, question.label)[2]:
         return question
     for name in known:
         (column,) = document.columns([names[name]])

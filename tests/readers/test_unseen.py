@@ -110,3 +110,25 @@ def test_columns_that_name_a_pair_of_people_are_no_votes(tmp_path: Path) -> None
 def test_a_text_that_hardly_comes_again_is_no_item_of_votes(tmp_path: Path) -> None:
     rows = [f"{'ab'[n % 2]},text {n % 57}" for n in range(60)]
     assert "no worker column" in refused(tmp_path, table("Label,Tweet", rows))
+
+
+def test_a_table_whose_response_is_measured_has_no_other_label(tmp_path: Path) -> None:
+    """The condition of the experiment is none, though it has classes."""
+    rows = [
+        f"{who},pred{n},{'ab'[(n + at) % 2]},0.{n}{at}"
+        for n in range(12)
+        for at, who in enumerate(PEOPLE)
+    ]
+    told = refused(tmp_path, table("workerid,predicate,first,response", rows))
+    assert "try:" not in told
+
+
+def test_who_answers_again_and_otherwise_answers_about_something_else(tmp_path: Path) -> None:
+    rows = [
+        f"{who},img{n},caption {n} {k},{said(n + k, at)}"
+        for n in range(40)
+        for at, who in enumerate(PEOPLE[:3])
+        for k in range(1 + (n % 2))
+    ]
+    told = refused(tmp_path, table("annotator,image,caption,label", rows))
+    assert "a worker gives one item different labels" in told

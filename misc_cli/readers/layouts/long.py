@@ -203,9 +203,10 @@ def _by_counts(document: Document) -> tuple[bool, str]:
     columns = document.columns(document.names[:2])
     n_rows, sizes = len(columns[0]), [len(column.dictionary) for column in columns]
     if n_rows >= 20 and max(sizes) > 0.9 * n_rows:
-        raise InputError(
+        raise Refusal(
             f"{document.name}: no header, and hardly a value of column {np.argmax(sizes) + 1} "
-            "comes twice, as workers and items do; name the columns in a first row"
+            "comes twice, as workers and items do; name the columns in a first row",
+            is_open=True,
         )
     told = item_side(*(column.indices for column in columns))
     if told is None:
