@@ -41,6 +41,7 @@ FEW_ROWS, FEW_CLASSES = 5, 20
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
 _PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
+_PERSONS = names_in("name fullname person physician voter senator member")
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
@@ -199,11 +200,20 @@ def _blocks(profile: Profile) -> Iterator[list[str]]:
         is_many = len(names) >= LEAST_ITEMS and (asked or len(names) > n_least)
         if is_many and len(alike) > 0.9 * len(names):
             yield names if shape else alike
+    alike = overlapping(values) if _people(profile) else []
+    if len(alike) > 2 and _agreement_of_columns(profile, alike)[0] < MOST_AGREE / 2:
+        yield alike
+
+
+def _people(profile: Profile) -> list[str]:
+    """Return the columns that name another person in each row: Clinician 1, Diane Abbott."""
+    found = [n for n in profile.names if normalise(n) in _PERSONS and profile.is_unique(n)]
+    return [n for n in found if all(v[:1].isupper() and " " in v for v in profile.values(n))]
 
 
 def find_forms(profile: Profile) -> Iterator[Scored]:
     """Propose columns as items."""
-    people = [n for n in profile.names if is_person(n)]
+    people = [n for n in profile.names if is_person(n)] or _people(profile)
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count

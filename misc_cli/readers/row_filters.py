@@ -34,21 +34,32 @@ Numbers = npt.NDArray[np.float64]
 
 # Words that take a row out: as a status, behind is_ or was_ as a flag, before _at as a time.
 _BAD = names_in("rejected cancelled canceled skipped tainted deleted discarded ignored invalid")
-_STATUSES = _BAD | names_in("reject skip ignore expired abandoned returned draft spam failed")
+_STATUSES = {"timed out", *_BAD} | names_in("""
+reject skip ignore expired abandoned returned draft spam failed timed-out
+""")
 _STATUS = re.compile(r".*status|(review)?state")
 _BAD_FLAG = re.compile(
     rf"(is|was)?({'|'.join(_BAD)}|superseded|excluded?)|is(spam|training|practice|draft)"
 )
 _GOOD_FLAG = re.compile(r"(is)?(valid|latest|approved|accepted)|iscurrent")
-_BAD_TIME = re.compile(rf"({'|'.join(_BAD)})at|rejectiontime|reject")
+_REJECTED = re.compile(r"reject(iontime)?")  # of Mechanical Turk
+_BAD_TIME = re.compile(rf"({'|'.join(_BAD)})at|{_REJECTED.pattern}")
 _YES, _NO = names_in("true 1 yes t y 1.0"), names_in("false 0 no f n 0.0")
 _NEVER = {"", "nat", "none", *map(str.lower, MISSING)}
 # What kind of row it is: such words count only where other rows have other ones.
 _KIND = re.compile(r"phase|stage|kind|block|part|mode|(label|annotation)?type")
 _OF_OTHERS = ("consensus", "majority", "aggregated", "adjudicated")
-_BAD_KINDS = (*_OF_OTHERS, "adjudication", "prediction", "training", "practice", "tutorial")
+_BAD_KINDS = (
+    *(*_OF_OTHERS, "adjudication", "curation", "curated", "prediction", "predicted"),
+    *("pre-annotation", "preannotation"),
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+)
 # Who is called so is nobody: a label made of the others' answers, or known before.
-_NOBODY = (*_OF_OTHERS, "majority vote", "majority_vote", "gold", "ground truth", "ground_truth")
+_NOBODY = (
+    *(*_OF_OTHERS, "majority vote", "majority_vote", "majorityvote", "aggregate"),
+    *("gold", "gold standard", "gold_standard"),
+    *("ground truth", "ground_truth", "groundtruth", "truth", "final label", "final_label"),
+)
 _GOLD = TRUE_LABELS - {"correct"}  # which may tell whether the answer is right
 
 _CONDITION = re.compile(
@@ -101,7 +112,8 @@ def rows_out(
         hits = [np.asarray(column(name).indices) == code for name, code in pairs]
         found["repeated header"] = np.all(hits, axis=0)
     for name in document.names:
-        plain, said = normalise(name), name.strip().lower()
+        plain = normalise(name)
+        said = "rejected" if _REJECTED.fullmatch(plain) else name.strip(" _").lower()
         is_about = is_standing(name) or _KIND.fullmatch(plain)
         if not is_about or name in (*roles, *taken):
             continue

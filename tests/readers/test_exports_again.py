@@ -115,12 +115,8 @@ def sparse() -> dict[str, dict[str, str]]:
 def test_a_map_of_maps(tmp_path: Path) -> None:
     right = [row for row in RIGHT if row[:2] != ("anna", "0.jpg")]
     by_worker = {w: {i: c for ww, i, c in right if ww == w} for w in WORKERS}
-    for content in (by_worker, {"annotations": by_worker}):
+    for content in (sparse(), by_worker, {"annotations": sparse()}):
         assert triplets(export(tmp_path, json.dumps(content), "json")) == right
-    path = export(tmp_path, json.dumps(sparse()), "json")
-    with pytest.raises(InputError, match="--worker-col 'inner key' --item-col 'outer key'"):
-        triplets(path)
-    assert triplets(path, worker_col="inner key", item_col="outer key") == right
     listed = {i: [{"annotator": w, "label": c} for w, c in s.items()] for i, s in BY_ITEM.items()}
     assert triplets(export(tmp_path, json.dumps(listed), "json")) == RIGHT
 
@@ -143,12 +139,7 @@ def test_a_panel_of_language_models(tmp_path: Path, field: str | None) -> None:
         for i, said in panel.items()
     ]
     right = sorted((models[w], i, c) for w, i, c in ANSWERS)
-    path = export(tmp_path, lines(records), "jsonl")
-    if field is None:  # columns called as models are: who judges, or who is judged?
-        with pytest.raises(InputError, match=f"--worker-col {','.join(models.values())}"):
-            triplets(path)
-        return
-    assert triplets(path) == right
+    assert triplets(export(tmp_path, lines(records), "jsonl")) == right
     flat = [{"question_id": i, "model": models[w], "output": c} for w, i, c in ANSWERS]
     assert triplets(export(tmp_path, lines(flat), "jsonl")) == right
 
@@ -234,6 +225,11 @@ def test_what_programs_write_for_nothing_is_no_answer(tmp_path: Path) -> None:
     assert triplets(path) == RIGHT
     assert read_answer_columns([str(path)], ReadOptions()).set_aside == {"no answer": 2}
     assert len(triplets(path, rename=("NaN=flat bread",))) == len(ANSWERS) + 1
+
+
+def test_an_id_beside_a_text_names_the_item(tmp_path: Path) -> None:
+    rows = [("some text" if i < "4" else f"text {i}", i, w, label) for w, i, label in ANSWERS]
+    assert triplets(written(tmp_path, "text,id,rater_id,label", rows)) == RIGHT
 
 
 @pytest.mark.parametrize("counts", [{"cat": 3, "dog": 1}, [3, 1, 1]])

@@ -99,6 +99,15 @@ def test_the_vocabulary_closes_a_panel_that_names_began(tmp_path: Path) -> None:
     assert sorted(set(workers)) == ["Annot1", "Annot3", "Eve", "Peter"]
 
 
+def test_people_in_rows_answer_columns(tmp_path: Path) -> None:
+    rows = [
+        f"Member {at}," + ",".join(WORDS[c] for c in row)
+        for at, row in enumerate(columns(4, 30, 0.3))
+    ]
+    told = refused(tmp_path, table("Name,Vote1,Vote2,Vote3,Vote4", rows))
+    assert "--worker-col Name --item-col 'Vote*' --layout form" in told
+
+
 def test_the_mark_of_no_answer_is_the_one_that_is_unlike(tmp_path: Path) -> None:
     """o beside -1, 0 and 1: two of four raters see each case, and -1 is a class."""
     rows = []

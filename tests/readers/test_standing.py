@@ -45,15 +45,16 @@ def test_rows_that_do_not_count_are_set_aside_wherever_they_stand(
     assert "zoe" not in result.answers.worker.to_pylist()
 
 
-# Every word that takes a row out, as people write it.
+# Every word that takes a row out, as people write it (docs/input.md, "known statuses").
 STATUSES = (
     *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
     *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
-    *("spam", "failed"),
+    *("spam", "failed", "timed-out", "timed out"),
 )
 KINDS = (
-    *("training", "practice", "tutorial", "consensus", "adjudication", "adjudicated"),
-    *("aggregated", "majority", "prediction"),
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated"),
+    *("majority", "prediction", "predicted", "pre-annotation", "preannotation"),
 )
 BAD_FLAGS = (
     *("rejected", "cancelled", "canceled", "was_cancelled", "skipped", "tainted", "deleted"),
@@ -119,7 +120,7 @@ def test_the_first_of_two_columns_counts_as_the_second_does(tmp_path: Path, colu
         assert triplets(written(tmp_path, f"worker,item,label,{columns}", rows)) == RIGHT
 
 
-@pytest.mark.parametrize("column", ["deleted", "is_valid", "type"])
+@pytest.mark.parametrize("column", ["is_spam", "deleted", "is_valid", "type"])
 def test_what_was_asked_is_no_status(tmp_path: Path, column: str) -> None:
     said = {"cat": "true", "dog": "false"} if column != "type" else {"cat": "majority", "dog": "x"}
     rows = [(w, i, said[label]) for w, i, label in ANSWERS]
@@ -144,8 +145,9 @@ def test_a_status_is_no_second_question(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "nobody",
     [
-        *("consensus", "majority", "majority vote", "majority_vote", "aggregated", "adjudicated"),
-        *("Gold", "ground truth", "ground_truth"),
+        *("consensus", "majority", "majority vote", "majority_vote", "MajorityVote", "aggregated"),
+        *("aggregate", "adjudicated", "Gold", "gold standard", "gold_standard", "ground truth"),
+        *("ground_truth", "groundtruth", "truth", "Final label", "final_label"),
     ],
 )
 def test_a_consensus_among_the_workers_is_nobodys_answer(tmp_path: Path, nobody: str) -> None:

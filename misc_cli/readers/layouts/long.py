@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from shlex import quote
 
 import numpy as np
@@ -26,10 +27,18 @@ from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import Question, Reading, from_columns, item_side
 from misc_cli.readers.row_filters import gold_of, rows_out
-from misc_cli.readers.vocabulary import ITEM_NAME, WORKER_NAME, find_roles, normalise, words_of
+from misc_cli.readers.vocabulary import (
+    ABOUT,
+    ITEM_NAME,
+    WORKER_NAME,
+    find_roles,
+    normalise,
+    words_of,
+)
 
 ROLES = ("worker", "item")
 _IDS = {"id", "ids", "uid", "key"}
+_TEXTS = {"text", "sentence", "tweet", "comment", "url", "file", "filename", "imageurl"}
 
 
 def read(
@@ -95,12 +104,20 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         found["item"] = [name for name in found["item"] if profile.n_distinct(name) > 1]
     found.update(declared)
     worker, item = found["worker"], found["item"]
+    ids = [name for name in profile.names if normalise(name) in ("id", "uid")][:1]
+    is_text = "item" not in declared and bool(set(map(normalise, item)) & _TEXTS)
+    if is_text and ids and follows(profile, ids, item[0]):  # it may come again under other ids
+        item = found["item"] = ids
     if not item and "item" not in declared and len(worker) == 1:
         ids = [name for name in profile.names if words_of(name) & _IDS and name not in worker]
         ids = [n for n in ids if not words_of(n) & NOT_ITEMS and is_key(profile, worker[0], [n])]
         item = found["item"] = ids[:1]
     if not found["label"] and (worker or "worker" in declared) and item:
-        found["label"] = list(labels_of(profile, worker, item, parts=set()))
+        rest = [name for name in names if name not in (*worker, *item)]
+        about = [n for n in rest if words_of(n) & ABOUT]
+        about += [n for n in rest for own in (worker, item) if own and follows(profile, own, n)]
+        is_only = len(rest) == 1 and not about  # whatever it is called
+        found["label"] = rest if is_only else list(labels_of(profile, worker, item, parts=set()))
     if all(len(own) == 1 for own in found.values()) and "label" not in declared:
         _refuse_consensus(profile, found)
     missing = [r for r, own in found.items() if not own and (r not in declared or r == "label")]
@@ -109,7 +126,9 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if missing and not is_pair:  # of two columns, what comes again are answers of nobody
         hint = " (none if nobody knows who answered)" if missing == ["worker"] else ""
         once = [name for name in (*item, *names) if name in item or normalise(name) == "id"]
-        if "worker" in missing and once and profile.is_unique(once[0]):
+        few = [set(own) for own in map(profile.values, profile.names) if len(own) < 12]
+        is_alone = not any(len(one & other) > 1 for one, other in combinations(few, 2))
+        if "worker" in missing and once and profile.is_unique(once[0]) and is_alone:
             hint += f"; {once[0]!r} names each row once, and one answer is nothing to vote on"
         elif document.table.header and len(missing) == 3 and options.header is None:
             hint = ", or say --no-header if the first row is data"

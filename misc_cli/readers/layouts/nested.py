@@ -21,6 +21,7 @@ from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
+from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -450,7 +451,11 @@ def _by_key(outer: Record) -> list[Record] | None:
 def _by_two_keys(outer: Record, inner: list[str]) -> list[Record]:
     """{item: {worker: label}}, or the other way round; what nothing tells is the user's to say."""
     is_outer = looks_like_workers(list(outer)) or looks_like_items(inner)
-    is_inner = looks_like_workers(inner)
+    has_gaps = any(len(value) < len(inner) for value in outer.values())  # questions have none
+    said = [text(one) for value in outer.values() for one in value.values()]
+    is_inner = looks_like_workers(inner) or (
+        looks_like_items(list(outer)) and has_gaps and not all(map(is_number, said))
+    )
     first, second = ("worker", "item") if is_outer else ("item", "worker")
     if is_outer == is_inner:
         first, second = OUTER, INNER

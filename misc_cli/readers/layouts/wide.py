@@ -301,21 +301,21 @@ def are_answers(document: Document, columns: Mapping[str, str]) -> bool:
 
 
 def find_wide(document: Document) -> Several | None:
-    """Find columns called as people are: rater_1, rater 1 mood, ann@x.org, annotator_eve."""
+    """Find columns called as those who answer: rater_1, rater 1 mood, ann@x.org, gpt-4."""
     names = document.names
     found = matched(
         names,
         NUMBERED_WORKER,
         lambda m: (" ".join(filter(None, (m["before"], m["after"]))), m["who"]),
     )
-    people = {
-        **matched(names, _NAMED, lambda m: (LABEL, m["name"])).get(LABEL, {}),
-        **matched(names, _ADDRESS, lambda m: (LABEL, m[0])).get(LABEL, {}),
-    }
     others = ABOUT | KNOWN["label"] | _ALL  # judge_keep, judge_fluency: what one judge says
-    for who, column in people.items():
-        if not (words_of(who) & others or is_property(who)) or "@" in who:
-            found.setdefault(LABEL, {})[who] = column
+    people = matched(names, _NAMED, lambda m: (LABEL, m["name"])).get(LABEL, {})
+    people = {w: c for w, c in people.items() if not (words_of(w) & others or is_property(w))}
+    machines = [name for name in names if not re.search(r"_[a-z]+$", name)]  # gpt-4_sure: about it
+    for pattern, called in ((_ADDRESS, names), (MODEL, machines)):
+        people |= matched(called, pattern, lambda m: (LABEL, m[0])).get(LABEL, {})
+    if people:
+        found[LABEL] = {**found.get(LABEL, {}), **people}
     if any(words_of(question) & _ALL for question in found):
         return None  # r1_c1, r1_c2, r1_final: r1 is asked, c1 answers
     sure = {

@@ -42,7 +42,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
     "mturk.csv": (
         "mturk",
         {("W1", "H1", "cat"), ("W1", "H2", "dog")},
-        {"rejected": 1, "reject": 1},
+        {"rejected": 2},
         {},
     ),
     "mturk_radio.csv": (
@@ -60,7 +60,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
     "appen.csv": (
         "appen",
         {("c1", "u1", "happy"), ("c1", "u2", "sad"), ("c3", "u2", "happy")},
-        {"_tainted": 1},
+        {"tainted": 1},
         {"u2": "sad"},
     ),
     "prodigy.jsonl": (

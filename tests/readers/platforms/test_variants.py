@@ -49,7 +49,7 @@ def test_mturk_checkboxes_and_missing_status(tmp_path: Path) -> None:
     )
     seen = look(written(tmp_path, text, "a.csv"))
     assert seen.answers == {"tag": [("W1", "H1", ["a", "b"]), ("W1", "H2", [])]}
-    assert seen.aside == {"rejectiontime": 1}
+    assert seen.aside == {"rejected": 1}
 
 
 def test_toloka_variants(tmp_path: Path) -> None:
