@@ -178,14 +178,15 @@ def _mixed_up(
             remedies = ({"layout": "wide"}, wide)
             yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", remedies
     n_answers, worker = len(question.label), question.columns.get("worker", "")
-    if options.worker_from or options.worker_col or n_answers < FEW:
+    is_named = options.worker_from or options.worker_col
+    if is_named or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
         return
     # each answer has a worker or an item of its own, or a model is judged
     is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
     is_judged = bool(words_of(question.columns["label"]) & _JUDGED)
     is_judged = is_judged or 2 * n_answers < 3 * len(question.item.dictionary)
     is_odd |= normalise(worker) in _MODELS and is_judged
-    if is_odd and normalise(worker) in WEAK_WORKERS:
+    if is_odd:
         told = f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
         told += f"{quote(worker)} if these gave the labels (none if nobody is named)"
         yield f"{told}, or {ALLOW}", ()

@@ -73,7 +73,9 @@ def pick(
     if not (is_picked or each) and n_asked > 1 == len(candidates[0].item.unique()):
         told = f"{where}: one item for all, and {n_asked} questions: a survey"
         raise Refusal(f"{told}; name the question with --question")
-    found = [part for one in candidates or chosen for part in single(where, one, options)]
+    found = []
+    for one in candidates or chosen:
+        found += single(where, one, options) if one.kind == CHOICES else [one]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:

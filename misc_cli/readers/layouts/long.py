@@ -118,7 +118,8 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         about += [n for n in rest for own in (worker, item) if own and follows(profile, own, n)]
         is_only = len(rest) == 1 and not about  # whatever it is called
         found["label"] = rest if is_only else list(labels_of(profile, worker, item, parts=set()))
-    if all(len(own) == 1 for own in found.values()) and "label" not in declared:
+    is_single = all(len(own) == 1 for own in found.values()) and len(names) > 3
+    if is_single and "label" not in declared:
         _refuse_consensus(profile, found)
     missing = [r for r, own in found.items() if not own and (r not in declared or r == "label")]
     is_pair = missing == ["worker"] and len(names) == 2
