@@ -84,7 +84,7 @@ def is_person(name: str) -> bool:
 
 
 def find_keys(profile: Profile) -> Iterator[Key]:
-    """Yield keys: with a person, else with a plain id beside a known item, else of nobody."""
+    """Yield the key of a person, else of an id that answers another one, else of nobody."""
     people = [n for n in profile.names if is_person(n)]
     for worker in (n for n in people if _comes_again(profile, n)):
         item, is_told = item_of(profile, worker, [n for n in profile.names if n not in people])

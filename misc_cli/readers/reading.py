@@ -254,7 +254,7 @@ def nth_of_item(items: Any) -> Any:
 
 
 class Agreement(NamedTuple):
-    """How often two answers to an item agree, how often by chance, and how many pairs there are."""
+    """The share of pairs of answers to an item that agree, that by chance, and how many pairs."""
 
     agree: float
     chance: float
