@@ -102,6 +102,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     }
     if len(names) > 3 and profile.n_rows >= 20:  # one value names nothing
         found["item"] = [name for name in found["item"] if profile.n_distinct(name) > 1]
+    found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
     found.update(declared)
     worker, item = found["worker"], found["item"]
     ids = [name for name in profile.names if normalise(name) in ("id", "uid")][:1]
@@ -145,6 +146,14 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
             "set --worker-col, --item-col and --label-col"
         )
     return Layout("long", **{role: tuple(own) for role, own in found.items()})
+
+
+def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
+    """Return the fuller of two columns that name the same things, as user_name and user_id do."""
+    kept = profile.filled(*names)
+    n_values = {len(np.unique(profile.codes(*own)[kept])) for own in (names, names[:1], names[1:])}
+    is_same = len(names) == 2 and len(n_values) == 1 and 3 <= max(n_values) <= kept.sum() / 2
+    return [max(names, key=lambda name: int(profile.filled(name).sum()))] if is_same else names
 
 
 def _refuse_consensus(profile: Profile, found: Mapping[str, list[str]]) -> None:
