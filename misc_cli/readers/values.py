@@ -31,6 +31,7 @@ OTHER = "other"
 # Cells where programs have nothing, as they write it: Null beside Ultralow is a class
 MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/A")
 LOOKED_AT = 4000
+FEW_CLASSES = 20  # that people choose from where nothing is called a label
 MOST = 0.6  # of the values must look alike for a kind to be told
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
@@ -156,7 +157,10 @@ def mark_region(names: Iterable[str]) -> bool:
 
 
 def choices_in(value: Any) -> list[str] | None:
-    """Return the options of a list of plain values; None if it is something else."""
+    """Return the options of a list of plain values or of {"choices": [...]}; else None."""
+    if isinstance(value, dict) and set(value) <= {"choices", "type"} and "choices" in value:
+        value = value["choices"]
+    value = [value] if isinstance(value, str) else value
     plain = (str, bool, int, float)
     if not isinstance(value, list) or not all(isinstance(one, plain) for one in value):
         return None

@@ -47,7 +47,12 @@ def test_any_column_can_group(tmp_path: Path, name: str) -> None:
 MULTI = 'worker,item,label\na,1,"[""x"", ""y""]"\nb,1,"[""y"", ""x""]"\na,2,"[""x""]"\nb,2,[]\n'
 
 
-@pytest.mark.parametrize("text", [MULTI, "worker,item,label\na,1,x|y\nb,1,y|x\na,2,x\nb,2,y\n"])
+LABEL_STUDIO = MULTI.replace('"[', '"{""choices"": [').replace(']"', ']}"')
+
+
+@pytest.mark.parametrize(
+    "text", [MULTI, LABEL_STUDIO, "worker,item,label\na,1,x|y\nb,1,y|x\na,2,x\nb,2,y\n"]
+)
 def test_several_choices(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"(?s)several choices per answer.*--multi split"):
         read(tmp_path, text)
