@@ -37,7 +37,6 @@ from misc_cli.readers.layouts.nested import (
 from misc_cli.readers.layouts.wide import runs_with_sum, whole_numbers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.panels import (
-    FEW_CLASSES,
     FEW_ROWS,
     LEAST_KAPPA,
     Given,
@@ -58,13 +57,12 @@ from misc_cli.readers.reading import (
     share_of_conflicts,
 )
 from misc_cli.readers.source import Source, open_source
-from misc_cli.readers.values import is_number
+from misc_cli.readers.values import FEW_CLASSES, is_number
 from misc_cli.readers.vocabulary import WORKER_NAME, normalise
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
-
 MOST_LISTS = 3  # whose objects are looked at
 MOST_POSITIONS = 8  # columns without names
 TOLD = 2.0  # the score of what structure and names tell alike, and nothing else
@@ -298,7 +296,7 @@ def _agreement_without(document: Document, gap: str) -> float:
 
 
 def _headerless(profile: Profile) -> Iterator[Scored]:
-    """Propose positions of worker, item and label, by their values; no measured numbers."""
+    """Propose positions of workers' columns, or of worker, item and label, by their values."""
     cells = {name: profile.document.sampled(name) for name in profile.names}
     hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
     sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]

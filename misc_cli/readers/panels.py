@@ -24,7 +24,7 @@ from misc_cli.readers.layouts.wide import stem_and_key, whole_numbers
 from misc_cli.readers.options import ROW
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.row_filters import is_standing
-from misc_cli.readers.values import NUMBER
+from misc_cli.readers.values import FEW_CLASSES, NUMBER
 from misc_cli.readers.vocabulary import (
     ABOUT,
     MODEL,
@@ -37,18 +37,21 @@ from misc_cli.readers.vocabulary import (
 
 LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
 LEAST_ITEMS = 10  # columns of a form that no name tells
-FEW_ROWS, FEW_CLASSES = 5, 20
+FEW_ROWS = 5
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
 _PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
 _PERSONS = names_in("name fullname person physician voter senator member")
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
+_BETWEEN = re.compile(r"[\W_\d]")
+
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
 Scored = tuple[float, Given]
+Vocabularies = dict[str, set[str]]
 
 
-def vocabularies(profile: Profile) -> dict[str, set[str]]:
+def _vocabularies(profile: Profile) -> Vocabularies:
     """Return the columns that choose from a few values, with these."""
     names = [n for n in profile.names if n.strip() and not (is_standing(n) or INPUT.match(n))]
     people = re.compile(rf"(?i).*\d|.|{MODEL.pattern}")  # gpt-4o, coder_id_1, N
@@ -57,13 +60,12 @@ def vocabularies(profile: Profile) -> dict[str, set[str]]:
     return {n: {value.casefold() for value in profile.values(n)} for n in names}
 
 
-def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
+def _groups(profile: Profile, values: Vocabularies) -> Iterator[tuple[str, list[str]]]:
     """Yield columns of one vocabulary that are called alike (label_1, Coder1Text, A, B), or words.
 
     The stem is what they share of their names. Words beside a property that is judged in the same
     words are questions, too.
     """
-    values = vocabularies(profile)
     families: dict[str, list[str]] = {}
     for name in values:
         stem = "" if MODEL.fullmatch(name.strip()) else stem_and_key(name)[0]
@@ -81,14 +83,14 @@ def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
             yield "", people
 
 
-def _panels(profile: Profile) -> Iterator[tuple[str, list[str], bool]]:
+def _panels(profile: Profile, values: Vocabularies) -> Iterator[tuple[str, list[str], bool]]:
     """Yield columns that may be workers: their stem, names, and if more is asked of the same keys.
 
     hate_1, hate_2, spam_1, spam_2, …: 1 and 2 are asked several questions. EXP1, EXP2, NOR1, NOR2,
     …: stems that are no words are people of several kinds, and one panel.
     """
     same: dict[tuple[str, ...], dict[str, list[str]]] = {}
-    for stem, names in _groups(profile):
+    for stem, names in _groups(profile, values):
         keys = tuple(stem_and_key(name)[1] for name in names)
         same.setdefault(keys, {})[stem] = names
     for families in same.values():
@@ -118,8 +120,9 @@ def _are_things(profile: Profile, stem: str, names: Sequence[str]) -> bool:
 
 def find_panels(profile: Profile) -> Iterator[Scored]:
     """Propose columns that choose from the same few values and agree, row by row."""
-    forms = {name for names in _blocks(profile) for name in names}
-    for stem, own, is_asked in _panels(profile):
+    values = _vocabularies(profile)
+    forms = {name for names in _blocks(profile, values) for name in names}
+    for stem, own, is_asked in _panels(profile, values):
         names = with_doubles(own, profile.names)
         is_told = is_asked or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
         is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
@@ -130,7 +133,7 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
             continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
-        if not is_alike or not _is_closed(profile, names):
+        if not is_alike or not _is_closed(profile, values, names):
             continue
         for given in _with_item(profile.document, Layout("wide", worker=tuple(names)), names):
             # columns may as well be questions, and rows people, where nothing names the rows
@@ -139,25 +142,25 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
                 yield kappa + is_told + 0.5 * bool(stem), given
 
 
-def _is_closed(profile: Profile, names: Sequence[str]) -> bool:
+def _is_closed(profile: Profile, values: Vocabularies, names: Sequence[str]) -> bool:
     """Return whether no column is left out that chooses from the same values and is called alike.
 
     hate_1, hate_2 and spam_1, spam_2 are two questions: as many columns, of the same keys.
     """
-    values = vocabularies(profile)
     shared = set().union(*(values.get(name, set()) for name in names))
     keys = {stem_and_key(name)[1] for name in names}
     others = set(profile.names) - set(names)
     if "1" not in keys and {name.removesuffix("2") for name in names} & others:
         return False  # size, size2, size3: the first has no number
-    begins = {re.split(r"[\W_\d]", name.strip())[0] for name in names}
-    ends = {end for name in names if len(end := re.split(r"[\W_\d]", name.strip())[-1]) > 1}
+    words = [_BETWEEN.split(name.strip()) for name in names]
+    begins = {own[0] for own in words}
+    ends = {own[-1] for own in words if len(own[-1]) > 1}
     longest = max(map(len, names))
     families: dict[str, set[str]] = {}
     for name in (n for n in values if n not in names and not GOLD.fullmatch(n)):
         stem, key = stem_and_key(name)
-        words = re.split(r"[\W_\d]", name.strip())
-        is_alike = (bool(stem) and words[0] in begins) or words[-1] in ends
+        own = _BETWEEN.split(name.strip())
+        is_alike = (bool(stem) and own[0] in begins) or own[-1] in ends
         if values[name] == shared and (is_alike or len(name) <= longest < 4):
             families.setdefault(stem, set()).add(key)
     return all(own == keys for own in families.values())
@@ -183,13 +186,12 @@ def _agreement_of_columns(profile: Profile, names: Sequence[str]) -> tuple[float
     return float(np.mean(kappas or [0.0])), float(np.mean(shares or [0.0]))
 
 
-def _blocks(profile: Profile) -> Iterator[list[str]]:
+def _blocks(profile: Profile, values: Vocabularies) -> Iterator[list[str]]:
     """Yield many columns of one small vocabulary that are items, a row being whoever answered."""
     said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
     if said and any(map(is_person, profile.names)):
         yield said
         return
-    values = vocabularies(profile)
     blocks: dict[str, list[str]] = {}
     for name in profile.names:
         blocks.setdefault(re.sub(r"\d+", "#", name), []).append(name)
@@ -217,7 +219,7 @@ def find_forms(profile: Profile) -> Iterator[Scored]:
     standing = [n for n in profile.names if is_standing(n) or normalise(n).startswith("reject")]
     if any(profile.n_distinct(n) > 1 for n in standing):
         return  # some rows may not count
-    for names in _blocks(profile):
+    for names in _blocks(profile, _vocabularies(profile)):
         if len({value for name in names for value in profile.values(name)}) <= 7:
             layout = Layout("form", worker=tuple(people[:1]), item=tuple(names))
             yield 0.6, {"worker_col": ROW, **layout.options(profile.document)}

@@ -86,8 +86,8 @@ _NOTHING = "nan,<na>,nat,#n/a"
 
 def is_standing(name: str) -> bool:
     """Return whether a column says if an answer counts, by its name: a status, a flag, a time."""
-    patterns = (_STATUS, _BAD_FLAG, _GOOD_FLAG, _BAD_TIME)
-    return any(pattern.fullmatch(normalise(name)) for pattern in patterns)
+    plain, patterns = normalise(name), (_STATUS, _BAD_FLAG, _GOOD_FLAG, _BAD_TIME)
+    return any(pattern.fullmatch(plain) for pattern in patterns)
 
 
 def rows_out(

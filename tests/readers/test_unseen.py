@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ def said(pair: int, person: int) -> str:
     return "no" if (pair + (pair * person % 5 == 1)) % 3 else "yes"
 
 
+def rows_of(line: Callable[[int, int], str], n_items: int = 30, gap: int = 7) -> list[str]:
+    """Return a line for each item and person, but for those whose numbers add up to a gap."""
+    pairs = [(item, at) for item in range(n_items) for at in range(len(PEOPLE))]
+    return [line(item, at) for item, at in pairs if (item + at) % gap]
+
+
 def refused(folder: Path, text: str, name: str = "a.csv") -> str:
     with pytest.raises(InputError) as caught:
         read(folder, text, name)
@@ -25,34 +32,21 @@ def refused(folder: Path, text: str, name: str = "a.csv") -> str:
 
 
 def test_the_fewest_columns_that_a_worker_answers_once_are_the_item(tmp_path: Path) -> None:
-    rows = [
-        f"{a},{b},{who},{said(n, at)}"
-        for n, (a, b) in enumerate(PAIRS)
-        for at, who in enumerate(PEOPLE)
-        if (n + at) % 3
-    ]
+    rows = rows_of(lambda n, at: ",".join([*PAIRS[n], PEOPLE[at], said(n, at)]), gap=3)
     told = refused(tmp_path, table("group,attribute,annotator,annotation", rows))
     assert "--worker-col annotator --item-col group,attribute --label-col annotation" in told
 
 
 def test_whose_age_follows_is_who_answered(tmp_path: Path) -> None:
-    rows = [
-        f"u{at},{20 + at},doc{n},{said(n, at)}"
-        for n in range(30)
-        for at in range(6)
-        if (n + at) % 4
-    ]
+    rows = rows_of(lambda n, at: f"u{at},{20 + at},doc{n},{said(n, at)}", gap=4)
     told = refused(tmp_path, table("unit_id,age,doc_id,S6", rows))
     assert "--worker-col unit_id --item-col doc_id --label-col S6" in told
 
 
 def test_what_a_worker_always_says_is_about_the_worker(tmp_path: Path) -> None:
     """A mother tongue is no question about the items, though it is answered first."""
-    rows = [
-        f"{who},x{n}{at},{n},{'yes' if at % 2 else 'no'},{said(n, at)}"
-        for n in range(30)
-        for at, who in enumerate(PEOPLE)
-    ]
+    tongue = ("no", "yes")
+    rows = rows_of(lambda n, at: f"p{at},x{n}{at},{n},{tongue[at % 2]},{said(n, at)}")
     names = "WorkerId,AssignmentId,HITId,Answer.english,Answer.fits"
     assert refused(tmp_path, table(names, rows)).endswith("--question fits")
 

@@ -21,7 +21,7 @@ from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
-from misc_cli.readers.values import is_number
+from misc_cli.readers.values import FEW_CLASSES, is_number
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -33,7 +33,6 @@ from misc_cli.readers.vocabulary import (
 )
 
 LOOKED_AT = 200
-FEW_CLASSES = 20
 LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
 _WORKER = {"worker": SYNONYMS["worker"]}
 _ITEMS = {"id", *(name for tier in SYNONYMS["item"] for name in tier)}
