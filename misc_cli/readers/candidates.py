@@ -58,7 +58,7 @@ from misc_cli.readers.reading import (
 )
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import FEW_CLASSES, is_number
-from misc_cli.readers.vocabulary import WORKER_NAME, normalise
+from misc_cli.readers.vocabulary import WORKER_NAME, normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -192,12 +192,12 @@ def _tried(
     is_named = is_named or (is_key and score >= 1 and told.agree > told.chance / 2)
     if is_weak and not (is_named or told.n_pairs <= FEW_PAIRS):
         return None
-    if is_key:  # nothing else may be meant
-        return Candidate(given, table, score > TOLD and told.kappa > 0)
     # chance alone gives three standard errors in one of 700 files
-    deviation = np.sqrt(told.chance * (1 - told.chance) / n_items)
-    is_clear = bool(told.agree - told.chance > 3 * deviation) and not is_weak
-    return Candidate(given, table, is_clear and _has_support(given, told))
+    deviation = np.sqrt(told.chance * (1 - told.chance) / (told.n_pairs if is_key else n_items))
+    is_clear = bool(told.agree - told.chance > 3 * deviation)
+    if is_key:  # nothing else may be meant
+        return Candidate(given, table, score > TOLD and is_clear)
+    return Candidate(given, table, is_clear and not is_weak and _has_support(given, told))
 
 
 def _has_support(given: Mapping[str, Any], told: Agreement) -> bool:
@@ -326,7 +326,8 @@ def _lists(document: Document) -> Iterator[Scored]:
     header = {} if document.table.header is not False else {"header": False}
     for name in document.names:
         if are_votes([*map(listed, document.sampled(name))]):
-            yield 0.5, {"worker_col": NOBODY, "label_col": name, **header}
+            is_said = any(word.removesuffix("s") in KNOWN["label"] for word in words_of(name))
+            yield 0.5 + 0.1 * is_said, {"worker_col": NOBODY, "label_col": name, **header}
 
 
 def _long(profile: Profile) -> Iterator[Scored]:

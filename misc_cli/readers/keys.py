@@ -52,7 +52,7 @@ annotator rater team group country campaign account device record row submission
 rating classification parent link author
 """)
 # What is asked of people.
-_OF_PERSON = names_in("age gender sex education school income nationality occupation party")
+OF_PERSON = names_in("age gender sex education school income nationality occupation party group")
 # what is judged, or who is not one of many, unless an id tells them apart
 _ONE_OF_MANY = names_in("expert experts member members")
 _NO_PERSON = _ONE_OF_MANY | names_in("subject subjects crowd model llm")
@@ -112,7 +112,7 @@ def _by_followers(profile: Profile) -> tuple[str, str] | None:
     ids = [n for n in named if _may_name(profile, n) and _comes_again(profile, n)][:MOST_PARTS]
     told = [n for n in profile.names if len(profile.values(n)) > 1]
     after = {own: [n for n in told if n != own and follows(profile, (own,), n)] for own in ids}
-    people = {n: any(words_of(o) & _OF_PERSON for o in own) for n, own in after.items()}
+    people = {n: any(words_of(o) & OF_PERSON for o in own) for n, own in after.items()}
     lengths = {n: np.mean([len(value) for value in profile.values(n)]) for n in told}
     texts = {n: any(lengths[o] > LONG for o in own) for n, own in after.items()}
 
@@ -234,7 +234,9 @@ def _may_name(profile: Profile, name: str) -> bool:
     """Return whether a column may name things: no times, no measured numbers."""
     values = profile.values(name)
     is_measured = all(map(is_number, values)) and not all(float(v).is_integer() for v in values)
-    return len(values) > 1 and not (is_measured or words_of(name) & (ABOUT - NAMING))
+    is_thing = re.split(r"[\W_]", name.lower())[-1] in KNOWN["item"]  # source_file
+    is_about = not is_thing and bool(words_of(name) & (ABOUT - NAMING))
+    return len(values) > 1 and not (is_measured or is_about)
 
 
 def _is_label(profile: Profile, name: str, parts: set[str] = PARTS) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from misc_cli.readers.columns import Layout, Refusal, naming_column, with_doubles
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import GOLD, INPUT, is_person
+from misc_cli.readers.keys import GOLD, INPUT, OF_PERSON, is_person
 from misc_cli.readers.layouts.wide import stem_and_key, whole_numbers
 from misc_cli.readers.options import ROW
 from misc_cli.readers.profile import KNOWN, Profile
@@ -37,6 +37,7 @@ from misc_cli.readers.vocabulary import (
 
 LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
 LEAST_ITEMS = 10  # columns of a form that no name tells
+MOST_WORKERS = 40  # columns of workers that no name tells
 FEW_ROWS = 5
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
@@ -125,7 +126,8 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
     for stem, own, is_asked in _panels(profile, values):
         names = with_doubles(own, profile.names)
         is_told = is_asked or bool(words_of(stem) & (_PEOPLE | _ANSWERS))
-        is_about = bool(words_of(stem) & ({*_THINGS} if is_told else {*_THINGS, *ABOUT}))
+        others = _THINGS | OF_PERSON
+        is_about = bool(words_of(stem) & (others if is_told else others | ABOUT))
         if is_about or forms & set(names) or _are_things(profile, stem, names):
             continue
         is_pair = len(names) == 2 and not is_told  # two of many columns may be two things
@@ -138,6 +140,10 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
         for given in _with_item(profile.document, Layout("wide", worker=tuple(names)), names):
             # columns may as well be questions, and rows people, where nothing names the rows
             is_sure = kappa > 0.2 and len(names) <= 5 and profile.n_rows > 10 * len(names)
+            are_many = len(names) > max(MOST_WORKERS, profile.n_rows / 10)
+            are_many = are_many and not words_of(stem) & _PEOPLE
+            if is_person(given["item_col"]) or are_many:
+                continue  # rows are who answered, perhaps
             if is_told or not stem or given["item_col"] != ROW or is_sure:
                 yield kappa + is_told + 0.5 * bool(stem), given
 

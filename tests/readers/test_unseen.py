@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,3 +127,62 @@ def test_who_answers_again_and_otherwise_answers_about_something_else(tmp_path: 
     ]
     told = refused(tmp_path, table("annotator,image,caption,label", rows))
     assert "a worker gives one item different labels" in told
+
+
+def test_a_guess_is_read_only_if_answers_agree_clearly(tmp_path: Path) -> None:
+    """The order of an experiment's slides makes a key as an item does; colours come by chance."""
+    chance = random.Random(4)  # answers agree a little more than they should
+    pairs = [(who, n) for who in range(20) for n in range(26)]
+    rows = [f"{who},{n},{chance.choice(('red', 'blue', 'black'))}" for who, n in pairs]
+    told = refused(tmp_path, table("workerid,slide_number,color_other", rows))
+    assert told.endswith("--worker-col workerid --item-col slide_number --label-col color_other")
+
+
+def test_two_columns_of_which_one_names_each_row_are_no_votes(tmp_path: Path) -> None:
+    told = refused(tmp_path, "".join(f"{n},{said(n, 0)}\n" for n in range(30)))
+    assert "one answer is nothing to vote on" in told
+    assert "--worker-col" not in told
+
+
+def test_an_id_is_the_item_where_its_text_is_spelled_in_two_ways(tmp_path: Path) -> None:
+    rows = rows_of(lambda n, at: f"{n},caf{'eé'[at % 2]} {n},{said(n, at)},{PEOPLE[at]}")
+    found = read(tmp_path, table("ID,Text,Label,annotator", rows))
+    assert len(found.answers.item.dictionary) == 30
+
+
+def test_columns_of_who_answered_and_what_go_together(tmp_path: Path) -> None:
+    rows = [
+        f"text {n} of all,{PEOPLE[n % 6]},{said(n, 0)},{PEOPLE[(n + 1) % 6]},{said(n, 1)}"
+        for n in range(30)
+    ]
+    names = "text,Worker1-id,Worker1-label,Worker2-id,Worker2-label"
+    assert set(read(tmp_path, table(names, rows)).answers.worker.to_pylist()) == {*PEOPLE}
+
+
+def test_rows_that_are_people_are_no_items(tmp_path: Path) -> None:
+    names = ",".join(f"cb_{n}" for n in range(12))
+    rows = [f"m{at}," + ",".join(str(int(n % 3 < at % 4)) for n in range(12)) for at in range(40)]
+    assert "try:" not in refused(tmp_path, table(f"userid,{names}", rows))
+
+
+def test_statistics_are_no_workers(tmp_path: Path) -> None:
+    rows = [f"p{n},{n % 5},0.{n},{(n + n % 3 // 2) % 5}" for n in range(40)]
+    told = refused(tmp_path, table("part,phase 1 human max,phase 1 sd,phase 2 human max", rows))
+    assert "try:" not in told
+
+
+def test_lists_of_votes_between_blanks(tmp_path: Path) -> None:
+    rows = [f"t{n}\t{n % 2} {n % 2} {n % 2} {n // 8 % 2}\t0.{n}" for n in range(30)]
+    told = refused(tmp_path, table("tweet_id\tirony_answers\tmean_answer", rows), "a.tsv")
+    assert told.endswith("--worker-col none --label-col irony_answers")
+
+
+def test_votes_beside_counts_are_asked_about(tmp_path: Path) -> None:
+    """The hundred that were counted are more than the five that were kept."""
+    records = [
+        {"uid": f"u{n}", "label_counter": {"e": 60 + n, "c": 40 - n}, "old_labels": list("eecec")}
+        for n in range(12)
+    ]
+    told = refused(tmp_path, json.dumps(records), "a.json")
+    assert "'old_labels', without names, beside counts, label_counter.e" in told
+    assert "--label-col 'label_counter.*' --layout counts" in told

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Refusal, listing
+from misc_cli.readers.columns import Layout, Refusal, listing
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import long
 from misc_cli.readers.options import ReadOptions
@@ -39,7 +39,7 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
                 # each column is called what it is, and no cell lists workers
                 return long.read(document, options, how)
     from misc_cli.readers.layouts.nested import paths_within, unwrapped_document
-    from misc_cli.readers.layouts.wide import declared_pairs, find_several
+    from misc_cli.readers.layouts.wide import declared_pairs, find_counts, find_several
 
     document = unwrapped_document(document)
     if options.layout not in (None, "long"):
@@ -48,6 +48,13 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
     if pairs is not None:
         return _read_several(document, options, pairs)
     exploded = _exploded(document, options)
+    if exploded is not None and exploded.anonymous and not given and (own := find_counts(document)):
+        counts = Layout("counts", label=tuple(own.taken)).options(document)
+        raise Refusal(
+            f"{document.name}: {exploded.why}, beside counts, {listing(own.taken, 4)}; say "
+            "--layout counts, or name the list with --label-col",
+            [counts, {"label_col": exploded.paths["label"]}],
+        )
     if exploded is not None:
         table = exploded.document
         reading = long.read(table, exploded.declared(options), anonymous=exploded.anonymous)

@@ -60,7 +60,8 @@ def listed(cell: str) -> list[str]:
     inner = parsed(cell) if cell[:1] in ("[", "(") else None
     if isinstance(inner, list):
         return [text(one).strip() for one in inner]
-    marks = r"[\s,;|]+" if cell[:1] in ("[", "(") else r"\s*[,;|]\s*"
+    is_plain = cell[:1] in ("[", "(") or re.fullmatch(r"[\d.\s]+", cell)
+    marks = r"[\s,;|]+" if is_plain else r"\s*[,;|]\s*"
     parts = re.split(marks, re.sub(r"(\d\.)(?!\d)", r"\g<1>0", cell.strip("[]() \n")))
     return [part for part in parts if part]  # NumPy's 0. is Python's 0.0
 

@@ -107,8 +107,12 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     worker, item = found["worker"], found["item"]
     ids = [name for name in profile.names if normalise(name) in ("id", "uid")][:1]
     is_text = "item" not in declared and bool(set(map(normalise, item)) & _TEXTS)
-    if is_text and ids and follows(profile, ids, item[0]):  # it may come again under other ids
-        item = found["item"] = ids
+    if is_text and ids:  # it may come again under other ids, or be spelled in two ways
+        is_finer = profile.n_distinct(*ids) < profile.n_distinct(item[0])
+        if follows(profile, ids, item[0]) or (
+            is_finer and len(worker) == 1 and is_key(profile, worker[0], ids)
+        ):
+            item = found["item"] = ids
     if not item and "item" not in declared and len(worker) == 1:
         ids = [name for name in profile.names if words_of(name) & _IDS and name not in worker]
         ids = [n for n in ids if not words_of(n) & NOT_ITEMS and is_key(profile, worker[0], [n])]
@@ -201,12 +205,14 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     is_once = len(names) == 3 and profile.n_rows >= 20 and profile.is_unique(names[2])
     is_repeated = 4 * profile.n_distinct(*names[:2]) < profile.n_rows
     if len(names) != 3 or looks[2] or is_once or is_repeated:
-        how = "--worker-col, --item-col and --label-col as positions"
-        if len(names) == 2:
-            how = "--worker-col none --item-col 1 --label-col 2 if nobody knows who answered"
+        how = "say --worker-col, --item-col and --label-col as positions"
+        if len(names) == 2 and any(map(profile.is_unique, names)):
+            how = "a column names each row once, and one answer is nothing to vote on"
+        elif len(names) == 2:
+            how = "say --worker-col none --item-col 1 --label-col 2 if nobody knows who answered"
         raise Refusal(
             f"{document.name}: no header and {len(names)} columns, so nobody knows which is what; "
-            f"say {how}",
+            f"{how}",
             is_open=len(names) > 3 or is_once,
         )
     is_swapped = looks[1] > looks[0]

@@ -354,7 +354,7 @@ def find_pairs(document: Document) -> Several | None:
             q.rpartition("#")[2].strip(" _-.:/") or q.strip(" _-.:#/") or LABEL: own
             for q, own in groups.items()
             if is_person(stem) and q != stem and set(own) == set(who)
-            if not words_of(q) & ABOUT
+            if not (words_of(q) - words_of(stem)) & ABOUT
             if have_classes([cell for name in own.values() for cell in document.sampled(name)])
         }
         if said and len(who) > 1:
