@@ -43,8 +43,7 @@ def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = No
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
     """
-    (result,) = read_questions(sources, options)
-    return result
+    return read_questions(sources, options)[0]
 
 
 def read_questions(
@@ -54,34 +53,21 @@ def read_questions(
     options = options or ReadOptions()
     parts: dict[str, list[AnswerTable]] = {}
     for path in files_of(sources):
-        source: Source | None = None
         try:
-            source = open_source(path, options)
-            found = read_source(source, options, each=each)
+            for part in _read_file(path, options, each=each):
+                parts.setdefault(part.question if each else "", []).append(part)
         except EmptyFile as error:
             if not options.skip_empty_files:
                 raise
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
-            continue
         except InputError as error:
-            from misc_cli.readers.candidates import declared
-
-            try:
-                if source is None:
-                    raise
-                only = declared(error, path, source, options)
-            except InputError as refusal:
-                if path in sources or "\n" in str(refusal):
-                    raise refusal from None
-                # found in a folder
-                raise InputError(f"{refusal}; to leave this file out, name the others") from None
-            found = read_source(source, only, each=each)
-        for part in found:
-            parts.setdefault(part.question if each else "", []).append(part)
+            if path in sources or "\n" in str(error):
+                raise
+            # found in a folder
+            raise InputError(f"{error}; to leave this file out, name the others") from None
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    ordered = sorted(parts.items())
-    results = [own[0] if len(own) == 1 else joined_tables(name, own) for name, own in ordered]
+    results = [joined_tables(name, own) for name, own in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
         answers, is_named = result.answers, options.worker_col or options.worker_from
@@ -93,6 +79,20 @@ def read_questions(
         for told in checks.doubts(answers):
             warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
     return results
+
+
+def _read_file(path: str, options: ReadOptions, *, each: bool) -> list[AnswerTable]:
+    """Return a file's answers, in another reading if it is refused and there is only one."""
+    source = open_source(path, options)
+    try:
+        return read_source(source, options, each=each)
+    except EmptyFile:
+        raise
+    except InputError as error:
+        from misc_cli.readers.candidates import declared
+
+        only = declared(error, path, source, options)
+    return read_source(source, only, each=each)
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
@@ -134,8 +134,13 @@ class OpenedFile:
         aside: dict[str, Any] = {r: np.asarray(rows) for r, rows in self.reading.aside.items()}
         for reason, rows in found.items():
             aside[reason] = np.concatenate([aside[reason], rows]) if reason in aside else rows
+        rejects = [(name, reason, rows, view.table.lines_of) for reason, rows in aside.items()]
+        table = document.table if document.records is None else None
+        if table is not None and table.bad_lines:
+            rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
+        n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
+        told = ", ".join(f"{n:,} {reason}" for reason, n in n_aside.items())
         if not len(question.label):
-            told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
             what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
             raise EmptyFile(f"{name}: {what}; give a file with answers in it")
         if refused is None:
@@ -143,12 +148,6 @@ class OpenedFile:
         else:
             refused += [told for told, _ in checks.oddities(question, options, view)]
         question = newest_last(question, view)
-        rejects = [(name, reason, rows, view.table.lines_of) for reason, rows in aside.items()]
-        table = document.table if document.records is None else None
-        if table is not None and table.bad_lines:
-            rejects.append((name, BAD_ROW, np.array(table.bad_lines), list))
-        n_aside = {reason: len(rows) for _, reason, rows, _ in rejects if len(rows)}
-        told = ", ".join(f"{n:,} {reason}" for reason, n in n_aside.items())
         columns = self.columns_of(question)
         roles = [f"{role} = {columns[role]}" for role in ROLES if role in columns]
         info = FileInfo(
@@ -235,15 +234,15 @@ def opened_document(source: Source, options: ReadOptions) -> Document:
 
 def read_document(document: Document, options: ReadOptions) -> Reading:
     """Return what is in a file, by its platform, else by its layout."""
+    found = None
     if options.format is not None and options.format not in FORMATS:
-        reader, how = load(options.format), f"--format {options.format}"
-    else:
-        found = None if options.layout is not None else recognise(document)
-        if found is None:
-            return read_layout(document, options)
-        reader, how = found
-    if options.worker_col is not None and options.item_col is not None and options.label_col:
-        return read_layout(document, options)  # all is declared: nothing is left to find out
+        found = load(options.format), f"--format {options.format}"
+    elif options.layout is None:
+        found = recognise(document)
+    is_declared = None not in options.columns.values()  # nothing is left to find out
+    if found is None or is_declared:
+        return read_layout(document, options)
+    reader, how = found
     reading = reader.read(document, options)
     if not reading.has_workers or options.worker_from is not None:
         reading = without_workers(document, options, reading)

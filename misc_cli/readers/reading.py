@@ -121,17 +121,13 @@ def from_columns(
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
     n_rows = len(columns[needed[0]])
-    who, what = (
-        columns[own[0]] if len(own) == 1 else joined([columns[name] for name in own], n_rows)
-        for own in (workers, items)
-    )
+    who, what = (joined([columns[name] for name in own], n_rows) for own in (workers, items))
 
     @cache
     def column(name: str) -> Any:
         return columns[name] if name in columns else document.columns([name])[0]
 
-    masks = aside(column) if aside else {}
-    reasons, kept = first_reasons(masks, n_rows) if masks else ({}, None)
+    reasons, kept = first_reasons(aside(column) if aside else {}, n_rows)
     found = []
     for name, own in questions.items():
         values = [who, what, columns[own]]
@@ -272,13 +268,11 @@ def agreement(item: Any, label: Any) -> Agreement:
         rows = np.flatnonzero(items < FIRST_ITEMS)
         items, labels = items[rows], labels[rows]
     items, labels = items.astype(np.int64), labels.astype(np.int64)
-    if not len(items):
-        return Agreement(0.0, 0.0, 0)
-    n_classes = int(labels.max()) + 1
+    n_classes = int(labels.max(initial=0)) + 1
     _, of_cell = np.unique(items * n_classes + labels, return_counts=True)
     _, of_item = np.unique(items, return_counts=True)
     n_pairs = int((of_item * (of_item - 1)).sum())
-    shares = np.bincount(labels) / len(labels)
+    shares = np.bincount(labels) / max(1, len(labels))
     agreeing = int((of_cell * (of_cell - 1)).sum())
     return Agreement(agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2)
 
@@ -320,8 +314,6 @@ def share_of_conflicts(worker: Any, item: Any, label: Any) -> tuple[int, int, in
     """Return pairs of worker and item among the first items, how many come again, and differ."""
     items = np.asarray(item.indices)
     rows = np.flatnonzero(items < CONFLICT_ITEMS)[: CONFLICT_ITEMS * 100]
-    if not len(rows):
-        return 0, 0, 0
     workers = np.asarray(worker.indices)[rows].astype(np.int64)
     pairs = workers * CONFLICT_ITEMS + items[rows]
     _, places, n_rows = np.unique(pairs, return_inverse=True, return_counts=True)

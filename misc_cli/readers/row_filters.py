@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -140,8 +140,7 @@ def rows_out(
 
 def gold_of(document: Document, taken: Sequence[str], answers: Sequence[str]) -> dict[str, str]:
     """Return the one answer's column → the column of right answers beside it, if there is one."""
-    names = [n for n in document.names if n not in (*taken, *answers)]
-    known = [n for n in names if normalise(n) in _GOLD]
+    known = [n for n in document.names if normalise(n) in _GOLD and n not in (*taken, *answers)]
     return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}
 
 
@@ -149,22 +148,47 @@ def counting_rows(
     view: Document, question: Question, options: ReadOptions
 ) -> tuple[Question, dict[str, Any]]:
     """Return the question without the rows that filters take out, relabelled; reason → rows."""
-    aside: dict[str, Any] = {}
+    masks = {f"not {text}": ~_passing(view, text, question) for text in options.where or ()}
+    question, aside = _without(question, masks)
     if options.has_filters:
-        rows = rows_of(question)
-        masks = {f"not {text}": ~_passing(view, text, rows) for text in options.where or ()}
-        found, kept = first_reasons(masks, len(rows))
-        aside = {reason: rows[own] for reason, own in found.items()}
-        question = _relabelled(question if kept is None else take(question, kept), options)
-        if options.labels is not None:
-            question = _known_only(view.name, question, options, aside)
-    words = {word.strip().casefold() for word in (options.no_answer or _NOTHING).split(",")}
-    hits = [word.strip().casefold() in words for word in question.label.dictionary.to_pylist()]
-    if any(hits):
-        blank = np.asarray(hits)[np.asarray(question.label.indices)]
-        aside["no answer"] = rows_of(question)[blank]
-        question = take(question, np.flatnonzero(~blank))
-    return question, aside
+        question = _relabelled(question, options)
+    masks = {}
+    if options.labels is not None:
+        masks["unknown label"] = _unknown(view.name, question, options.labels, options)
+    nothing = {word.strip().casefold() for word in (options.no_answer or _NOTHING).split(",")}
+    masks["no answer"] = _labelled(question, lambda word: word.casefold() in nothing)
+    question, blank = _without(question, masks)
+    return question, {**aside, **blank}
+
+
+def _without(question: Question, masks: Mapping[str, Any]) -> tuple[Question, dict[str, Any]]:
+    """Return the answers that no mask has, and reason → the source's rows of the others."""
+    found, kept = first_reasons(masks, len(question))
+    if kept is None:
+        return question, {}
+    rows = rows_of(question)
+    return take(question, kept), {reason: rows[own] for reason, own in found.items()}
+
+
+def _labelled(question: Question, test: Callable[[str], bool]) -> Any:
+    """Return a mask of the answers whose label, without spaces around it, passes a test."""
+    hits = np.array([test(word.strip()) for word in question.label.dictionary.to_pylist()], bool)
+    return hits[np.asarray(question.label.indices)] if hits.any() else np.zeros(len(question), bool)
+
+
+def _unknown(where: str, question: Question, labels: str, options: ReadOptions) -> Any:
+    """Return a mask of the answers that --labels leaves out; no more than --max-bad-rows may be."""
+    known = {"", *map(str.strip, labels.split(","))}
+    strange = _labelled(question, lambda word: word not in known)
+    n_strange = int(strange.sum())
+    if n_strange > options.bad_rows_allowed(len(question)):
+        others = sorted({*map(str.strip, question.label.dictionary.to_pylist())} - known)
+        raise InputError(
+            f"{where}: {n_strange:,} answers are none of --labels {labels}: "
+            f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
+            "--rename them, or set such rows aside with --max-bad-rows"
+        )
+    return strange
 
 
 def where_column(document: Document, text: str) -> tuple[int, str, str]:
@@ -180,28 +204,25 @@ def where_column(document: Document, text: str) -> tuple[int, str, str]:
     return at, match["symbol"].lower(), match["value"]
 
 
-def _passing(document: Document, text: str, rows: Any) -> Any:
-    """Return a mask of the rows for which a condition holds."""
+def _passing(document: Document, text: str, question: Question) -> Any:
+    """Return a mask of the answers for whose rows a condition holds."""
     at, symbol, value = where_column(document, text)
     given = value.strip("() ").split(",") if symbol in ("in", "not in") else [value]
     values = [re.sub(r"(?s)^(['\"])(.*)\1$", r"\2", one.strip()) for one in given]
     (column,) = document.table.fetch([at])
-    codes = np.asarray(column.indices)[rows]
-    used = np.unique(codes)
-    cells = [cell.strip() for cell in column.dictionary.take(pa.array(used)).to_pylist()]
-    passed = np.zeros(len(column.dictionary), dtype=bool)
+    cells = [cell.strip() for cell in column.dictionary.to_pylist()]
     if symbol in _ORDER:
-        is_plain = is_number(values[0])
-        limit = float(values[0]) if is_plain else times_of(values)[0]
+        measured = _numbers_of if is_number(values[0]) else times_of
+        (limit,) = measured(values)
         if np.isnan(limit):
             raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
-        passed[used] = _ORDER[symbol](_numbers_of(cells) if is_plain else times_of(cells), limit)
+        passed = _ORDER[symbol](measured(cells), limit)
     else:
         words = [one.casefold() for one in values]
         told = [cell.casefold() for cell in cells]
         among = [words[0] in cell if symbol == "~" else cell in words for cell in told]
-        passed[used] = np.array(among, dtype=bool) ^ (symbol in ("!=", "not in"))
-    return passed[codes]
+        passed = np.array(among, dtype=bool) ^ (symbol in ("!=", "not in"))
+    return passed[np.asarray(column.indices)[rows_of(question)]]
 
 
 def _numbers_of(cells: Sequence[str]) -> Numbers:
@@ -237,8 +258,7 @@ def newest_last(question: Question, document: Document) -> Question:
         values = _numbers_of(cells) if name in _VERSIONS else times_of(cells)
         told = _by_row(column, values)[rows_of(question)]
         if not np.isnan(told).any():
-            is_sorted = not (np.diff(told) < 0).any()
-            return question if is_sorted else take(question, np.argsort(told, kind="stable"))
+            return take(question, np.argsort(told, kind="stable"))
     return question
 
 
@@ -307,33 +327,11 @@ def with_words(question: Question, words: list[str]) -> Question:
 
 def folded(words: list[str], counts: Any) -> list[str]:
     """Return words that differ in case and spaces under their most frequent spelling."""
-    best: dict[str, tuple[int, bool, str]] = {}  # of equals the one in lower case
     total: Counter[str] = Counter()
     plain = [" ".join(word.split()) for word in words]
     for word, n in zip(plain, counts.tolist(), strict=True):
         total[word] += n
-    for word, n in total.items():
-        folded = word.casefold()
-        best[folded] = max(best.get(folded, (-1, False, "")), (n, word == folded, word))
-    return [best[word.casefold()][2] for word in plain]
-
-
-def _known_only(
-    where: str, question: Question, options: ReadOptions, aside: dict[str, Any]
-) -> Question:
-    """Refuse labels that --labels leaves out, or set them aside within --max-bad-rows."""
-    known = {word.strip() for word in (options.labels or "").split(",")}
-    words = [word.strip() for word in question.label.dictionary.to_pylist()]
-    strange = np.array([bool(word) and word not in known for word in words], dtype=bool)
-    out = strange[np.asarray(question.label.indices)]
-    if out.sum() > options.bad_rows_allowed(len(question)):
-        others = sorted({word for word, new in zip(words, strange, strict=True) if new})
-        raise InputError(
-            f"{where}: {int(out.sum()):,} answers are none of --labels {options.labels}: "
-            f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
-            "--rename them, or set such rows aside with --max-bad-rows"
-        )
-    if out.any():
-        aside["unknown label"] = rows_of(question)[out]
-        question = take(question, np.flatnonzero(~out))
-    return question
+    # the last one counts; of equals that is the one in lower case
+    ranked = sorted(total, key=lambda word: (total[word], word == word.casefold(), word))
+    best = {word.casefold(): word for word in ranked}
+    return [best[word.casefold()] for word in plain]

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,17 +34,18 @@ MISSING = ("nan", "NaN", "NAN", "NA", "<NA>", "null", "NULL", "n/a", "N/A", "#N/
 LOOKED_AT = 4000
 FEW_CLASSES = 20  # that people choose from where nothing is called a label
 MOST = 0.6  # of the values must look alike for a kind to be told
-_DATE = re.compile(
+_DATE = (
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
     r"|([A-Z][a-z]{2} )?[A-Z][a-z]{2} \d{1,2},? (\d{2}:\d{2}:\d{2} [A-Z]{3} )?\d{4}.*"
 )
-_MARKUP = re.compile(r"<[?!A-Za-z].*>", re.DOTALL)
-_URL = re.compile(r"(https?|s3|gs|ftp)://\S+|www\.\S+|\S+\.(jpe?g|png|gif|webp|wav|mp3|mp4)", re.I)
-_ID = re.compile(
+_URL = r"(?i)(https?|s3|gs|ftp)://\S+|www\.\S+|\S+\.(jpe?g|png|gif|webp|wav|mp3|mp4)"
+_ID = (
     r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{16,}|A[0-9A-Z]{10,14}"
     r"|[0-9A-Z]{28,32}|\d{9,}|R_\w{10,}"
 )
+_MARKUP = r"(?s)<[?!A-Za-z].*>"
+_LOOKS = ((DATES, _DATE, 0), (OTHER, _MARKUP, 0), (URLS, _URL, 3), (IDS, _ID, 5))
 _SEPARATORS = ("|", ";", ",", "\n")
 _REGION_KEYS = {
     *("x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"),
@@ -66,7 +68,7 @@ class Kind:
 def kind_of(column: Any) -> Kind:
     """Return the kind of a dictionary column of text, by its distinct values."""
     values = [value.strip() for value in column.dictionary[:LOOKED_AT].to_pylist() if value]
-    return kind_of_values([value for value in values if value], len(column))
+    return kind_of_values(list(filter(None, values)), len(column))
 
 
 def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
@@ -76,13 +78,8 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     structured = [v for v in values if v[:1] in ("[", "{")]
     if 4 * len(structured) > len(values) and (kind := _structured(structured)) is not None:
         return kind
-    for name, pattern, least in (
-        (DATES, _DATE, 0),
-        (OTHER, _MARKUP, 0),
-        (URLS, _URL, 3),
-        (IDS, _ID, 5),
-    ):
-        n_alike = sum(1 for value in values if pattern.fullmatch(value))
+    for name, pattern, least in _LOOKS:
+        n_alike = sum(map(bool, map(re.compile(pattern).fullmatch, values)))
         if len(values) > least and n_alike > MOST * len(values):
             return Kind(name)
     if all(map(is_number, values)):
@@ -124,17 +121,12 @@ def is_number(value: str) -> bool:
 
 def parsed(value: str) -> Any:
     """Return a cell's JSON, or its list as Python prints it; None if it holds neither."""
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(value, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        pass
-    if len(value) < 10_000:
-        try:
-            found = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return None
-        if isinstance(found, list | tuple | dict | set):
-            return list(found) if isinstance(found, tuple | set) else found
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        found = ast.literal_eval(value) if len(value) < 10_000 else None
+        found = list(found) if isinstance(found, tuple | set) else found
+        return found if isinstance(found, list | dict) else None
     return None
 
 
@@ -192,12 +184,9 @@ def split_choices(column: Any, separator: str) -> Any:
     """Return a dictionary column of several choices per cell as a list<string> column."""
     lists = []
     for value in column.dictionary.to_pylist():
-        if separator == "json":
-            inner = choices_in(parsed(value)) if value[:1] in ("[", "{") else None
-            parts = [value] if inner is None else inner
-        else:
-            parts = value.split(separator)
-        lists.append(sorted({part.strip() for part in parts if part.strip()}))
+        parts = choices_in(parsed(value)) if separator == "json" else value.split(separator)
+        parts = [value] if parts is None else parts
+        lists.append(sorted({part.strip() for part in parts} - {""}))
     return pa.array(lists, pa.list_(pa.string())).take(column.indices)
 
 

@@ -42,10 +42,8 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
     from misc_cli.readers.layouts.wide import declared_pairs, find_counts, find_several
 
     document = unwrapped_document(document)
-    if options.layout not in (None, "long"):
-        return _read_several(document, options, None)
     pairs = declared_pairs(document, options) if document.records is None else None
-    if pairs is not None:
+    if pairs is not None or options.layout not in (None, "long"):
         return _read_several(document, options, pairs)
     exploded = _exploded(document, options)
     if exploded is not None and exploded.anonymous and not given and (own := find_counts(document)):

@@ -12,13 +12,13 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from misc_cli.readers.columns import Refusal
-from misc_cli.readers.document import Document, Record, flat, objects, table_of, text
+from misc_cli.readers.document import Document, Record, flat, mapping, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
 from misc_cli.readers.values import FEW_CLASSES, is_number
@@ -34,9 +34,8 @@ from misc_cli.readers.vocabulary import (
 
 LOOKED_AT = 200
 LEAST_ROWS, LEAST_COLUMNS = 10, 3  # of a table that is written column by column
-_WORKER = {"worker": SYNONYMS["worker"]}
 _ITEMS = {"id", *(name for tier in SYNONYMS["item"] for name in tier)}
-_ANSWERED = {role: SYNONYMS[role] for role in ("worker", "label")}
+_ANSWERED = ("worker", "label")
 _WORKER_KEYS = names_in("annotators raters workers byannotator byworker byrater users")
 _PEOPLE = names_in("judge judges annotator annotators rater raters worker workers reviewer coder")
 _ANSWER_KEYS = names_in("""
@@ -47,15 +46,16 @@ rawannotations
 OUTER, INNER = "outer key", "inner key"
 ITEM = "item_id"  # the record that holds the answers
 
+Path = tuple[str, ...]  # to a list of objects, at most two deep
+
 
 class Found(NamedTuple):
     """Answers within records.
 
-    records    that hold them: an item each, mostly
-    fields     of a record that hold answers
-    answers    of each record: their own fields
-    paths      of these fields in the file; NOBODY for a worker that is only counted
-    anonymous  the lists hold votes and no names
+    records  that hold them: an item each, mostly
+    fields   of a record that hold answers
+    answers  of each record: their own fields
+    paths    of these fields in the file; NOBODY for a worker that is only counted
     """
 
     records: Sequence[Record]
@@ -63,20 +63,19 @@ class Found(NamedTuple):
     answers: list[list[Record]]
     why: str
     paths: Mapping[str, str] = {}
-    anonymous: bool = False
 
 
 class Exploded(NamedTuple):
-    """One flat record per answer.
-
-    anonymous  the lists held votes and no names
-    paths      name of a column → its path in the file, where it is another
-    """
+    """One flat record per answer; `paths`: name of a column → its path in the file, if another."""
 
     document: Document
     why: str
-    anonymous: bool = False
-    paths: Mapping[str, str] = {}
+    paths: Mapping[str, str]
+
+    @property
+    def anonymous(self) -> bool:
+        """Tell whether the lists held votes and no names."""
+        return self.paths.get("worker") == NOBODY
 
     def declared(self, options: ReadOptions) -> ReadOptions:
         """Return options that call the columns by their names here, not by their paths."""
@@ -131,8 +130,8 @@ def _declared(records: Sequence[Record], options: ReadOptions) -> Found | None:
     return None
 
 
-def _paths(records: Sequence[Record]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yield where lists of objects are, at most two deep, and the names in those objects."""
+def _paths(records: Sequence[Record]) -> Iterator[tuple[Path, list[str]]]:
+    """Yield where lists of objects are, and the names in those objects."""
     for key in _fields(records, is_objects):
         within = [one for record in _some(records) for one in record.get(key) or []]
         yield (key,), _keys(map(flat, within))
@@ -170,25 +169,23 @@ def _spread(document: Document, found: Found, options: ReadOptions) -> Exploded:
     inner = _keys(one for own in _some(found.answers) for one in own)
     within = find_roles(inner)
     # a task's own label or annotator (a majority's, a curator's) is nobody's answer
-    taken = (
-        key
+    renamed = {
+        key: f"{key} (consensus)"
         for key in names
-        if key in inner or (within["worker"] and any(find_roles([key], _ANSWERED).values()))
-    )
-    renamed = {key: f"{key} (consensus)" for key in taken}
+        if key in inner or (within["worker"] and any(find_roles([key])[r] for r in _ANSWERED))
+    }
     paths = {**found.paths, **{new: old for old, new in renamed.items()}}
-    items: list[str] = []
+    tasks = [{renamed.get(key, key): value for key, value in one.items()} for one in outer]
     if options.item_col == ROW or not within["item"]:
         paths[ITEM], items = _items(outer, is_row=options.item_col == ROW)
-    flat_records, rows = [], []
-    for row, (record, own) in enumerate(zip(outer, found.answers, strict=True)):
-        task = {renamed.get(key, key): value for key, value in record.items()}
-        if items:
-            task[ITEM] = items[row]
-        flat_records += [{**task, **answer} for answer in own]
-        rows += [row] * len(own)
-    told = _document(document, flat_records, rows)
-    return Exploded(told, found.why, found.anonymous, paths=paths)
+        tasks = [{**task, ITEM: item} for task, item in zip(tasks, items, strict=True)]
+    rows = [row for row, own in enumerate(found.answers) for _ in own]
+    records = [{**tasks[n], **one} for n, own in enumerate(found.answers) for one in own]
+    table = table_of(records)
+    of_outer = document.table.lines_of if document.records is None else table.lines_of
+    table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
+    told = Document(document.name, document.format, lambda: table, records)
+    return Exploded(told, found.why, paths)
 
 
 def _items(records: Sequence[Record], *, is_row: bool) -> tuple[str, list[str]]:
@@ -203,28 +200,18 @@ def _items(records: Sequence[Record], *, is_row: bool) -> tuple[str, list[str]]:
     return names[at[0]], [one.get(names[at[0]], "") for one in plain]
 
 
-def _document(outer: Document, records: list[Record], rows: list[int]) -> Document:
-    table = table_of(records)
-    of_outer = outer.table.lines_of if outer.records is None else table.lines_of
-    table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
-    return Document(outer.name, outer.format, lambda: table, records)
-
-
 def unwrapped_document(document: Document) -> Document:
     """Return the records within a single outer object; any other document as it is."""
-    if document.records is None:
-        return document
-    records = _unwrapped(document.records)
-    if records is document.records:
+    records = document.records and _unwrapped(document.records)
+    if records is None or records is document.records:
         return document
     return replace(document, open_table=lambda: table_of(records), records=records)
 
 
-def of_workers(names: Iterable[str]) -> list[str]:
+def of_workers(names: Collection[str]) -> list[str]:
     """Return the lists that name workers: by a known name, else by a word of it."""
-    every = list(names)
-    known = [n for n in every if find_roles([singular(n)], _WORKER)["worker"]]
-    return known or [n for n in every if words_of(n) & _PEOPLE and not words_of(n) & ABOUT]
+    known = [n for n in names if find_roles([singular(n)])["worker"]]
+    return known or [n for n in names if words_of(n) & _PEOPLE and not words_of(n) & ABOUT]
 
 
 def is_values(value: Any) -> bool:
@@ -252,26 +239,24 @@ def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _objects(name: str, records: Sequence[Record]) -> Found | None:
     """Find a list of objects, each with its worker; or with item and label, and one worker."""
-    outer, found = find_roles(list(records[0])), []
+    outer, found, full = find_roles(list(records[0])), list[Path](), dict[Path, dict[str, str]]()
     for path, names in _paths(records):
         within = find_roles(names)
         is_said = len(path) == 1 and outer["worker"] and within["item"] and within["label"]
         if within["worker"] or is_said:
-            found.append((path, {role: [names[at] for at in own] for role, own in within.items()}))
-    full = [one for one in found if one[1]["worker"] and one[1]["label"]]
-    found = full if len(full) == 1 else found
+            found.append(path)
+        if within["worker"] and within["label"]:
+            columns = {f"{role}_col": names[within[role][0]] for role in _ANSWERED}
+            full[path] = {role: ".".join([*path, name]) for role, name in columns.items()}
+    found = list(full) if len(full) == 1 else found
     if len(found) > 1:
-        heads = [".".join(path) for path, _ in found]
+        heads = " and ".join(repr(".".join(path)) for path in found)
         raise Refusal(
-            f"{name}: {' and '.join(map(repr, heads))} each hold lists of answers; name the "
-            "columns of one with --worker-col and --label-col",
-            [
-                {f"{role}_col": f"{head}.{own[role][0]}" for role in ("worker", "label")}
-                for head, (_, own) in zip(heads, found, strict=True)
-                if own["worker"] and own["label"]
-            ],
+            f"{name}: {heads} each hold lists of answers; name the columns of one with "
+            "--worker-col and --label-col",
+            list(full.values()),
         )
-    return _objects_at(records, found[0][0]) if found else None
+    return _objects_at(records, found[0]) if found else None
 
 
 def _parallel(name: str, records: Sequence[Record]) -> Found | None:
@@ -282,9 +267,7 @@ def _parallel(name: str, records: Sequence[Record]) -> Found | None:
         return None
     field = workers[0]
     beside = [other for other in _as_long(records, fields, field) if other != field]
-    roles = {other: singular(other) for other in (field, *beside)}
-    if not find_roles([roles[field]], _WORKER)["worker"]:
-        roles[field] = "worker"
+    roles = {field: "worker", **{other: singular(other) for other in beside}}
     chosen = []
     for other in beside:
         values = {text(one) for record in _some(records) for one in record.get(other) or []}
@@ -329,7 +312,7 @@ def _keyed(name: str, records: Sequence[Record]) -> Found | None:
 def _votes(name: str, records: Sequence[Record]) -> Found | None:
     """Find a list of labels without names."""
     some = _some(records)
-    if find_roles(_keys(map(flat, some)), _WORKER)["worker"]:
+    if find_roles(_keys(map(flat, some)))["worker"]:
         return None
     lists = {
         field: [list(map(text, record.get(field) or [])) for record in some]
@@ -362,9 +345,7 @@ def _anonymous(records: Sequence[Record], field: str) -> Found:
         for own in (record.get(field) or [] for record in records)
     ]
     paths = {"worker": NOBODY, "label": field}
-    return Found(
-        records, [field], answers, f"a list of votes, {field!r}, without names", paths, True
-    )
+    return Found(records, [field], answers, f"a list of votes, {field!r}, without names", paths)
 
 
 def paths_within(records: list[Record]) -> list[str]:
@@ -401,9 +382,9 @@ def _of_pandas(outer: Record) -> list[Record] | None:
     names, rows = outer.get("columns"), outer.get("data")
     if isinstance(names, list) and isinstance(rows, list) and all(map(is_values, rows)):
         return [dict(zip(map(str, names), row, strict=False)) for row in rows]
-    columns = [list(own) if isinstance(own, dict) else [] for own in outer.values()]
-    rows = [str(at) for at in range(len(columns[0]))] if columns else []
-    if not rows or any(own != rows for own in columns):
+    keys = {tuple(mapping(own)) for own in outer.values()}
+    rows = [str(at) for at in range(max(map(len, keys), default=0))]
+    if not rows or keys != {tuple(rows)}:
         return None
     return [{name: own[row] for name, own in outer.items()} for row in rows]
 
@@ -442,8 +423,6 @@ def _by_key(outer: Record) -> list[Record] | None:
     common = sorted(set(values[0]).intersection(*values))
     if not common:
         return None
-    if find_roles(common, {"item": [*SYNONYMS["item"][:4], {"id"}]})["item"]:  # not by its text
-        return values
     return [{ITEM: key, **value} for key, value in outer.items()]
 
 
