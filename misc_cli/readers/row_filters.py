@@ -48,18 +48,15 @@ _YES, _NO = names_in("true 1 yes t y 1.0"), names_in("false 0 no f n 0.0")
 _NEVER = {"", "nat", "none", *map(str.lower, MISSING)}
 # What kind of row it is: such words count only where other rows have other ones.
 _KIND = re.compile(r"phase|stage|kind|block|part|mode|(label|annotation)?type")
-_OF_OTHERS = ("consensus", "majority", "aggregated", "adjudicated")
-_BAD_KINDS = (
-    *(*_OF_OTHERS, "adjudication", "curation", "curated", "prediction", "predicted"),
-    *("pre-annotation", "preannotation"),
-    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
-)
+_OF_OTHERS = names_in("consensus majority aggregated adjudicated")
+_BAD_KINDS = _OF_OTHERS | names_in("""
+adjudication curation curated prediction predicted pre-annotation preannotation
+training practice tutorial warmup warm-up qualification onboarding
+""")
 # Who is called so is nobody: a label made of the others' answers, or known before.
-_NOBODY = (
-    *(*_OF_OTHERS, "majority vote", "majority_vote", "majorityvote", "aggregate"),
-    *("gold", "gold standard", "gold_standard"),
-    *("ground truth", "ground_truth", "groundtruth", "truth", "final label", "final_label"),
-)
+_NOBODY = _OF_OTHERS | {"majority vote", "gold standard", "ground truth", "final label"}
+_NOBODY |= names_in("majority_vote majorityvote aggregate gold gold_standard truth final_label")
+_NOBODY |= names_in("ground_truth groundtruth")
 _GOLD = TRUE_LABELS - {"correct"}  # which may tell whether the answer is right
 
 _CONDITION = re.compile(
@@ -125,9 +122,11 @@ def rows_out(
         elif _BAD_TIME.fullmatch(plain):
             out = {said: words - _NEVER - _NO}
         elif _KIND.fullmatch(plain):
-            out = {} if words <= {"", *_BAD_KINDS} else {kind: {kind} for kind in _BAD_KINDS}
+            out = (
+                {} if words <= {"", *_BAD_KINDS} else {kind: {kind} for kind in words & _BAD_KINDS}
+            )
         else:
-            out = {status: {status} for status in sorted(_STATUSES)}
+            out = {status: {status} for status in sorted(words & _STATUSES)}
         for reason in (reason for reason, own in out.items() if own & words):
             mask = np.asarray(is_one_of(column(name), *out[reason]))
             found[reason] = found[reason] | mask if reason in found else mask
@@ -154,7 +153,7 @@ def counting_rows(
         question = _relabelled(question, options)
     masks = {}
     if options.labels is not None:
-        masks["unknown label"] = _unknown(view.name, question, options.labels, options)
+        masks["unknown label"] = _unknown(view.name, question, options)
     nothing = {word.strip().casefold() for word in (options.no_answer or _NOTHING).split(",")}
     masks["no answer"] = _labelled(question, lambda word: word.casefold() in nothing)
     question, blank = _without(question, masks)
@@ -176,15 +175,15 @@ def _labelled(question: Question, test: Callable[[str], bool]) -> Any:
     return hits[np.asarray(question.label.indices)] if hits.any() else np.zeros(len(question), bool)
 
 
-def _unknown(where: str, question: Question, labels: str, options: ReadOptions) -> Any:
+def _unknown(where: str, question: Question, options: ReadOptions) -> Any:
     """Return a mask of the answers that --labels leaves out; no more than --max-bad-rows may be."""
-    known = {"", *map(str.strip, labels.split(","))}
+    known = {"", *map(str.strip, (options.labels or "").split(","))}
     strange = _labelled(question, lambda word: word not in known)
     n_strange = int(strange.sum())
     if n_strange > options.bad_rows_allowed(len(question)):
         others = sorted({*map(str.strip, question.label.dictionary.to_pylist())} - known)
         raise InputError(
-            f"{where}: {n_strange:,} answers are none of --labels {labels}: "
+            f"{where}: {n_strange:,} answers are none of --labels {options.labels}: "
             f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
             "--rename them, or set such rows aside with --max-bad-rows"
         )
@@ -272,15 +271,12 @@ def answer_seconds(view: Document, question: Question, options: ReadOptions) -> 
         taken, names = question.columns.values(), view.names
         free = {normalise(name): at for at, name in enumerate(names) if name not in taken}
         known = [free[name] for name in _SECONDS if name in free]
-        if asked is None and not known:
-            return None
-        rows = rows_of(question)
-        if asked is None and len(np.unique(rows)) < len(rows):
+        if asked is None and not (known and len(np.unique(rows_of(question))) == len(question)):
             return None
         at = known[0] if asked is None else named(view.name, names, "seconds", asked)
         if names[at] in taken:
             raise InputError(f"{view.name}: --seconds-col {asked} is read as worker, item or label")
-        column = view.table.fetch([at])[0].take(pa.array(rows))
+        column = view.table.fetch([at])[0].take(pa.array(rows_of(question)))
     cells = [cell.strip() for cell in column.dictionary.to_pylist()]
     values = _numbers_of(cells)
     strange = ~np.isfinite(values) & np.array([bool(cell) for cell in cells], dtype=bool)
@@ -320,9 +316,7 @@ def _relabelled(question: Question, options: ReadOptions) -> Question:
 def with_words(question: Question, words: list[str]) -> Question:
     """Return the question with other words for those of its labels' dictionary."""
     vocabulary = pa.array(words, pa.string()).dictionary_encode()
-    indices = vocabulary.indices.take(question.label.indices)
-    label = pa.DictionaryArray.from_arrays(indices, vocabulary.dictionary)
-    return replace(question, label=label)
+    return replace(question, label=vocabulary.take(question.label.indices))
 
 
 def folded(words: list[str], counts: Any) -> list[str]:

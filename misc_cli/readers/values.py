@@ -12,8 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,12 +53,8 @@ _REGION_KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Kind:
-    """The kind of a column's values.
-
-    separator  what stands between several choices in one cell; "json" for lists
-    """
+class Kind(NamedTuple):
+    """The kind of a column's values; `separator` stands between choices, "json" for lists."""
 
     name: str
     separator: str | None = None

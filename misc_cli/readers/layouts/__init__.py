@@ -56,7 +56,8 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
     if exploded is not None:
         table = exploded.document
         reading = long.read(table, exploded.declared(options), anonymous=exploded.anonymous)
-        return _told(replace(reading, view=table, paths=exploded.paths), "lists", exploded.why)
+        told = {"view": table, "paths": exploded.paths, "how": exploded.why}
+        return replace(reading, reader="lists", title=_TITLES["lists"], **told)
     if options.layout is None and given in ([], ["item"]):
         found = find_several(document, with_forms=not given)
         if found is not None:
@@ -78,11 +79,8 @@ def _read_several(document: Document, options: ReadOptions, found: Several | Non
 
     name = found.layout if found else options.layout or ""
     why = found.why if found else f"--layout {name}"
-    return _told(replace(read_several(document, options, found), view=document), name, why)
-
-
-def _told(reading: Reading, name: str, how: str) -> Reading:
-    return replace(reading, reader=name, title=_TITLES[name], how=how)
+    reading = read_several(document, options, found)
+    return replace(reading, view=document, reader=name, title=_TITLES[name], how=why)
 
 
 def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
