@@ -45,23 +45,22 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
     pairs = declared_pairs(document, options) if document.records is None else None
     if pairs is not None or options.layout not in (None, "long"):
         return _read_several(document, options, pairs)
-    exploded = _exploded(document, options)
-    if exploded is not None and exploded.anonymous and not given and (own := find_counts(document)):
+    found = _exploded(document, options)
+    if found is not None and found.anonymous and not given and (own := find_counts(document)):
         counts = Layout("counts", label=tuple(own.taken)).options(document)
         raise Refusal(
-            f"{document.name}: {exploded.why}, beside counts, {listing(own.taken, 4)}; say "
+            f"{document.name}: {found.why}, beside counts, {listing(own.taken, 4)}; say "
             "--layout counts, or name the list with --label-col",
-            [counts, {"label_col": exploded.paths["label"]}],
+            [counts, {"label_col": found.paths["label"]}],
         )
-    if exploded is not None:
-        table = exploded.document
-        reading = long.read(table, exploded.declared(options), anonymous=exploded.anonymous)
-        told = {"view": table, "paths": exploded.paths, "how": exploded.why}
-        return replace(reading, reader="lists", title=_TITLES["lists"], **told)
+    if found is not None:
+        table, title = found.document, _TITLES["lists"]
+        reading = long.read(table, found.declared(options), found.why, anonymous=found.anonymous)
+        return replace(reading, view=table, paths=found.paths, reader="lists", title=title)
     if options.layout is None and given in ([], ["item"]):
-        found = find_several(document, with_forms=not given)
-        if found is not None:
-            return _read_several(document, options, found)
+        several = find_several(document, with_forms=not given)
+        if several is not None:
+            return _read_several(document, options, several)
     try:
         return replace(long.read(document, options, how), view=document)
     except InputError as error:
