@@ -146,9 +146,8 @@ def _objects_at(records: Sequence[Record], path: Sequence[str]) -> Found:
     answers = [objects(record.get(last)) for record in records]
     names = _keys(flat(one) for own in _some(answers) for one in own)
     paths = {name: f"{'.'.join(path)}.{name}" for name in names}
-    return Found(
-        records, [last], answers, f"a list of objects, {last!r}, one for each answer", paths
-    )
+    why = f"a list of objects, {last!r}, one for each answer"
+    return Found(records, [last], answers, why, paths)
 
 
 def _within(records: Sequence[Record], path: Sequence[str]) -> Sequence[Record]:
@@ -221,9 +220,7 @@ def is_values(value: Any) -> bool:
 def _fields(records: Sequence[Record], test: Callable[[Any], bool]) -> list[str]:
     """Return keys that pass a test wherever they are filled, in some records."""
     some = _some(records)
-    filled = {
-        key: [r[key] for r in some if r.get(key) not in (None, [], {})] for key in _keys(some)
-    }
+    filled = {k: [r[k] for r in some if r.get(k) not in (None, [], {})] for k in _keys(some)}
     return [key for key, values in filled.items() if values and all(map(test, values))]
 
 
@@ -289,9 +286,8 @@ def _zipped(records: Sequence[Record], roles: Mapping[str, str]) -> Found:
     lists = [zip(*(record.get(name) or [] for name in roles), strict=True) for record in records]
     answers = [[dict(zip(roles.values(), one, strict=True)) for one in own] for own in lists]
     paths = {called: name for name, called in roles.items()}
-    return Found(
-        records, list(roles), answers, f"parallel lists, {', '.join(map(repr, roles))}", paths
-    )
+    why = f"parallel lists, {', '.join(map(repr, roles))}"
+    return Found(records, list(roles), answers, why, paths)
 
 
 def _keyed(name: str, records: Sequence[Record]) -> Found | None:
@@ -359,22 +355,17 @@ def is_objects(value: Any) -> bool:
 
 def _unwrapped(records: list[Record]) -> list[Record]:
     """Return the records that a single outer object wraps: in a list, under keys, by columns."""
-    for _ in range(5):
-        if len(records) != 1:
-            break
-        (outer,) = records
-        table = _of_pandas(outer) or _by_key(outer) or _by_column(outer)
-        if table is not None:
-            return table
-        values = list(outer.values())
-        lists = [value for value in values if is_objects(value)]
-        if len(values) == 1 and isinstance(values[0], dict):
-            records = values  # {"annotations": {…}}, {"data": {"answers": …}}
-        elif len(lists) == 1 and _ITEMS.isdisjoint(map(normalise, outer)):
-            records = lists[0]
-        else:
-            break
-    return records
+    if len(records) != 1:
+        return records
+    (outer,) = records
+    values = list(outer.values())
+    lists = [value for value in values if is_objects(value)]
+    if table := _of_pandas(outer) or _by_key(outer) or _by_column(outer):
+        return table
+    if len(values) == 1 and isinstance(values[0], dict):
+        return _unwrapped(values)  # {"annotations": {…}}, {"data": {"answers": …}}
+    is_list = len(lists) == 1 and _ITEMS.isdisjoint(map(normalise, outer))
+    return _unwrapped(lists[0]) if is_list else records
 
 
 def _of_pandas(outer: Record) -> list[Record] | None:
@@ -420,10 +411,8 @@ def _by_key(outer: Record) -> list[Record] | None:
     are_fields = any(find_roles(list(map(singular, fields))).values())
     if not are_fields and _are_labels([one for value in values for one in value.values()]):
         return _by_two_keys(outer, fields)
-    common = sorted(set(values[0]).intersection(*values))
-    if not common:
-        return None
-    return [{ITEM: key, **value} for key, value in outer.items()]
+    is_table = bool(set(values[0]).intersection(*values))
+    return [{ITEM: key, **value} for key, value in outer.items()] if is_table else None
 
 
 def _by_two_keys(outer: Record, inner: list[str]) -> list[Record]:
