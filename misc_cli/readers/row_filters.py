@@ -97,7 +97,6 @@ def rows_out(
 ) -> dict[str, Any]:
     """Return reason → mask of the rows that are no answers by what stands in or beside them.
 
-    column  the column of a name
     roles   the columns of worker and item: the header may come again in files put together
     taken   columns that are answers, not about them
     worker  the column in which a consensus is nobody; None if it is not looked for

@@ -13,13 +13,7 @@ from functools import partial
 from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
-from misc_cli.readers.layouts.nested import (
-    Exploded,
-    are_votes,
-    explode,
-    is_values,
-    of_workers,
-)
+from misc_cli.readers.layouts.nested import Exploded, are_votes, explode, is_values, of_workers
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.values import parsed
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 from misc_cli.readers.columns import Refusal
@@ -82,11 +81,10 @@ class Exploded(NamedTuple):
         paths = {name: self.paths.get(name, name) for name in self.document.names}
 
         def called(part: str, role: str) -> str:
-            exact = [name for name, path in paths.items() if part == path]
-            if part in paths and not (role == "item" and exact):
+            if part in paths and not (role == "item" and part in paths.values()):
                 return part  # a label of the record itself is nobody's answer
-            longer = (name for name, path in paths.items() if part.endswith(f".{path}"))
-            return next(chain(exact, longer), part)
+            ends = [name for name, path in paths.items() if f".{part}".endswith(f".{path}")]
+            return max(ends, key=lambda name: len(paths[name]), default=part)
 
         given: dict[str, Any] = {
             f"{role}_col": ",".join(called(part.strip(), role) for part in asked.split(","))
