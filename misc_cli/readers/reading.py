@@ -128,24 +128,22 @@ def from_columns(
         return columns[name] if name in columns else document.columns([name])[0]
 
     reasons, kept = first_reasons(aside(column) if aside else {}, n_rows)
+    roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
     found = []
     for name, own in questions.items():
-        values = [who, what, columns[own]]
-        if kept is not None:
-            values = [encoded(value.take(kept)) for value in values]
-        kind, labels = by_kind(values[2])
+        question = Question(name, CHOICE, who, what, columns[own], columns={**roles, "label": own})
+        question = question if kept is None else take(question, kept)
+        kind, labels = by_kind(question.label)
         known = None
         if name in gold:
             known = known_of(what, columns[gold[name]], several=kind == CHOICES)
-        if known is not None and labels is not values[2]:  # written as the answers are
+        if known is not None and labels is not question.label:  # written as the answers are
             lists = split_choices(known[1], kind_of(columns[own]).separator or "")
             single = as_single(lists) if kind == CHOICE else None
             known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
-            kind, labels = CHOICE, values[2]  # the cell as it is
-        roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
-        roles["label"] = own
-        found.append(Question(name, kind, values[0], values[1], labels, kept, known, roles))
+            kind, labels = CHOICE, question.label  # the cell as it is
+        found.append(replace(question, kind=kind, label=labels, gold=known))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
 
@@ -186,10 +184,9 @@ def by_kind(labels: Any) -> tuple[str, Any]:
 
 def take(question: Question, rows: Any) -> Question:
     """Return some of a question's answers, by their position."""
-    source = rows if question.rows is None else question.rows[rows]
     columns = {r: encoded(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
     seconds = None if question.seconds is None else question.seconds.take(rows)
-    return replace(question, **columns, rows=source, seconds=seconds)
+    return replace(question, **columns, rows=rows_of(question)[rows], seconds=seconds)
 
 
 def rows_of(question: Question) -> Any:
