@@ -86,8 +86,6 @@ def _read_file(path: str, options: ReadOptions, *, each: bool) -> list[AnswerTab
     source = open_source(path, options)
     try:
         return read_source(source, options, each=each)
-    except EmptyFile:
-        raise
     except InputError as error:
         from misc_cli.readers.candidates import declared
 

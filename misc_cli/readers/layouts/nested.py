@@ -262,7 +262,9 @@ def _parallel(name: str, records: Sequence[Record]) -> Found | None:
         return None
     field = workers[0]
     beside = [other for other in _as_long(records, fields, field) if other != field]
-    roles = {field: "worker", **{other: singular(other) for other in beside}}
+    roles = {other: singular(other) for other in (field, *beside)}
+    if not find_roles([roles[field]])["worker"]:
+        roles[field] = "worker"
     chosen = []
     for other in beside:
         values = {text(one) for record in _some(records) for one in record.get(other) or []}
