@@ -130,12 +130,8 @@ def _structured(values: list[str]) -> Kind | None:
     found = [inner for inner in map(parsed, values[:200]) if isinstance(inner, list | dict)]
     if len(found) <= MOST * min(len(values), 200):
         return None
-    chosen = [choices_in(inner) for inner in found]
-    if any(own is None for own in chosen):
-        return Kind(JSON)
-    if all(is_number(one) and "." in one for own in chosen for one in own or [""]):
-        return Kind(OTHER)  # places
-    return Kind(CHOICES, "json")
+    are_chosen = all(choices_in(inner) is not None for inner in found)
+    return Kind(CHOICES, "json") if are_chosen else Kind(JSON)
 
 
 def mark_region(names: Iterable[str]) -> bool:
