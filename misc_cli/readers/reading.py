@@ -184,9 +184,10 @@ def by_kind(labels: Any) -> tuple[str, Any]:
 
 def take(question: Question, rows: Any) -> Question:
     """Return some of a question's answers, by their position."""
+    source = rows if question.rows is None else question.rows[rows]
     columns = {r: encoded(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
     seconds = None if question.seconds is None else question.seconds.take(rows)
-    return replace(question, **columns, rows=rows_of(question)[rows], seconds=seconds)
+    return replace(question, **columns, rows=source, seconds=seconds)
 
 
 def rows_of(question: Question) -> Any:
