@@ -17,56 +17,47 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 20  # records whose keys are searched
 
-# Name → module and reader, then what only its files show, one of: keys of an object, or columns,
-# perhaps with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of
-# them).
+# Name → module, then what only its files show, one of: keys of an object, or columns, perhaps with
+# =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of them).
 READERS = {
-    "label-studio": ("annotation_tools.label_studio", "data={} annotations=[]; task={data} result"),
-    "label-studio-table": ("annotation_tools.label_studio_table", "annotation_id annotator id"),
-    "prodigy": ("annotation_tools.prodigy", "*_hash answer; *_hash versions"),
-    "toloka": ("crowd_reports.toloka", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
-    "mturk": ("crowd_reports.mturk", "HITId Answer.*"),
-    "appen": ("crowd_reports.appen", "_unit_id _worker_id; _unit_id _trusted_judgments"),
+    "label-studio": ("records", "data={} annotations=[]; task={data} result"),
+    "label-studio-table": ("rows", "annotation_id annotator id"),
+    "prodigy": ("records", "*_hash answer; *_hash versions"),
+    "toloka": ("rows", "OUTPUT:* ASSIGNMENT:*; OUTPUT:* INPUT:*"),
+    "mturk": ("rows", "HITId Answer.*"),
+    "appen": ("rows", "_unit_id _worker_id; _unit_id _trusted_judgments"),
     "doccano": (
-        "annotation_tools.doccano",
+        "records",
         "id annotations={user}; id annotation_approver; id [Cc]omments label=[]; "
         "id [Cc]omments labels=[]; id [Cc]omments cats=[]; id [Cc]omments entities=[]",
     ),
-    "argilla": (
-        "annotation_tools.argilla",
-        "*.responses.users; fields responses={}; *={user_id,value,status}",
-    ),
-    "labelbox": ("annotation_tools.labelbox", "data_row={} projects={}"),
+    "argilla": ("records", "*.responses.users; fields responses={}; *={user_id,value,status}"),
+    "labelbox": ("records", "data_row={} projects={}"),
     "sagemaker": (
-        "crowd_reports.sagemaker",
+        "records",
         "datasetObjectId annotations=[]; answers={answerContent}; humanAnswers={answerContent}; "
         "*-metadata={human-annotated}; *-metadata={job-name}",
     ),
-    "zooniverse": ("crowd_reports.zooniverse", "classification_id annotations subject_ids"),
-    "potato": ("annotation_tools.potato", "label_annotations={}; *:::* user*; *:::* annotator*"),
-    "google-forms": ("surveys.google_forms", "Timestamp*"),
-    "qualtrics": ("surveys.qualtrics", "ResponseId"),
+    "zooniverse": ("records", "classification_id annotations subject_ids"),
+    "potato": ("records", "label_annotations={}; *:::* user*; *:::* annotator*"),
+    "google-forms": ("surveys", "Timestamp*"),
+    "qualtrics": ("surveys", "ResponseId"),
 }
 
 
 def load(name: str) -> Reader:
-    module, _, attribute = READERS[name][0].partition(".")
-    reader: Reader = getattr(import_module(f"misc_cli.readers.platforms.{module}"), attribute)
-    return reader
+    module = import_module(f"misc_cli.readers.platforms.{READERS[name][0]}")
+    reader: Reader = getattr(module, name.replace("-", "_"))
+    return reader._replace(name=name)
 
 
 def recognise(document: Document) -> tuple[Reader, str] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
-    is_table = document.records is None
-    if is_table and document.table.header is False:
-        return None
     records = (document.records or [dict.fromkeys(document.names, "")])[:LOOKED_AT]
-    for name, (_, every) in READERS.items():
-        shapes = [one for one in every.split(";") if not (is_table and "=" in one)]
-        if any(_shows(shape, record) for shape in shapes for record in records):
+    for name, (_, shapes) in READERS.items():
+        if any(_shows(shape, record) for shape in shapes.split(";") for record in records):
             reader = load(name)
-            told = reader.detect(document)
-            if told is not None:
+            if (told := reader.detect(document)) is not None:
                 return reader, told
     return None
 

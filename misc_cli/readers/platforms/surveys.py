@@ -62,25 +62,24 @@ def _groups(document: Document, names: Sequence[str]) -> list[list[str]]:
 def _read(document: Document, options: ReadOptions, asked: Sequence[str]) -> Reading:
     """Return each filled cell of each group of the columns that are `asked` as an answer."""
     groups = _groups(document, asked)
-    found = [group for group in groups if len(group) > 1]
     most = max(groups, key=len, default=[])
     rest = [name for group in groups for name in group if group is not most]
     rest = [name for name in rest if not words_of(name) & (ABOUT | _PERSONAL)]
     is_one = len(most) >= MOST * (len(most) + len(rest))
-    if not found or (len(found) == 1 and not is_one):
+    found = [group for group in groups if len(group) > 1 and (group is most or not is_one)]
+    if len(found) < 2 - is_one:
         raise InputError(
             f"{document.name}: a survey whose questions are answered in words of their own; name "
             "those that judge items of one kind, --layout form --item-col"
         )
-    found = [most] if is_one else found
-    columns = {group[0]: {name: name for name in group} for group in found}
-    several = Several("form", columns if len(found) > 1 else {LABEL: columns[found[0][0]]})
+    several = {group[0]: {name: name for name in group} for group in found}
+    form = Several("form", several if len(found) > 1 else {LABEL: several[found[0][0]]})
     out, aside = None, {}
     if {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
         out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
         aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
-    named = worker_column(document, options, several.taken)
-    reading = cells_as_answers(document, several, named, out)
+    named = worker_column(document, options, form.taken)
+    reading = cells_as_answers(document, form, named, out)
     left = f"{document.name}: {listing(rest, 4)} have other answers and are left out"
     notes = [*reading.notes, *([left] if rest and is_one else [])]
     return replace(reading, aside=aside, notes=notes, view=document, layout=None)
@@ -103,9 +102,8 @@ _BESIDE = re.compile(r"(?i)Q_.*|.*_(.* click|page submit|click count|text|do(_.*
 
 def _n_titles(document: Document) -> int:
     """Return how many rows of titles stand below the names, up to that of Qualtrics' ids."""
-    first = document.table.sample[:2]
-    rows = [n for n, row in enumerate(first, 1) if any("ImportId" in cell for cell in row)]
-    return rows[0] if rows else 0
+    first = enumerate(document.table.sample[:2], 1)
+    return next((n for n, row in first if any("ImportId" in cell for cell in row)), 0)
 
 
 def _has_own_columns(document: Document) -> str | None:
@@ -114,7 +112,7 @@ def _has_own_columns(document: Document) -> str | None:
     return "a row of ImportIds, or the columns of every response" if is_told else None
 
 
-@platform("qualtrics", "Qualtrics, CSV of responses", _has_own_columns)
+@platform("Qualtrics, CSV of responses", _has_own_columns)
 def qualtrics(document: Document, options: ReadOptions) -> Reading:
     """Read the responses below the rows of headers."""
     table, n_rows = document.table, _n_titles(document)
@@ -147,16 +145,16 @@ def _form_questions(document: Document) -> list[str]:
 def _has_times_and_groups(document: Document) -> str | None:
     names = document.names
     times = document.sampled(names[0]) if normalise(names[0]) == "timestamp" else []
-    is_form = times and all(map(_WHEN.fullmatch, times))
-    if not is_form or find_roles(names, {"item": SYNONYMS["item"]})["item"]:
-        return None
-    if not any(map(_QUIZ.fullmatch, names)) and form_columns(document):
-        return None
-    if not any(len(group) > 1 for group in _groups(document, _form_questions(document))):
-        return None
-    return f"{names[0]!r} first, then questions answered in the same words"
+    is_form = (
+        times
+        and all(map(_WHEN.fullmatch, times))
+        and not find_roles(names, {"item": SYNONYMS["item"]})["item"]
+        and (any(map(_QUIZ.fullmatch, names)) or not form_columns(document))
+        and any(len(group) > 1 for group in _groups(document, _form_questions(document)))
+    )
+    return f"{names[0]!r} first, then questions answered in the same words" if is_form else None
 
 
-@platform("google-forms", "Google Forms, CSV of responses", _has_times_and_groups)
+@platform("Google Forms, CSV of responses", _has_times_and_groups)
 def google_forms(document: Document, options: ReadOptions) -> Reading:
     return _read(document, options, _form_questions(document))

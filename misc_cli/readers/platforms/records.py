@@ -1,43 +1,34 @@
-"""Tools for teams of annotators: Label Studio, Prodigy, doccano, Argilla, Labelbox and Potato."""
+"""Records: Label Studio, Prodigy, doccano, Argilla, Labelbox, Potato, SageMaker, Zooniverse."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from pathlib import PurePath
 from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
-from misc_cli.readers.document import (
-    Document,
-    Record,
-    is_one_of,
-    mapping,
-    objects,
-    table_of,
-    text,
-    text_array,
-)
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
     Answer,
     Damaged,
     Field,
     Found,
-    as_label,
     export,
     fields_of,
     first_of,
+    gather,
     objects_in,
     platform,
-    questions_within,
-    with_columns,
 )
-from misc_cli.readers.reading import Reading, from_columns
+from misc_cli.readers.reading import Reading
 from misc_cli.readers.values import parsed
 
+_USERS = ("user", "username", "user_id", "annotator", "annotator_id", "annotated_by")
 
-@export("label-studio", "Label Studio, JSON", "completed_by", "id", "result[from_name={}].value")
+
+@export("Label Studio, JSON", "completed_by", "id", "result[from_name={}].value")
 def label_studio(record: Record, _: Document) -> Found:
     """Yield the answers to a task, or of one annotation with its task inside, as storages have."""
     if isinstance(record.get("task"), dict):
@@ -61,54 +52,16 @@ def label_studio(record: Record, _: Document) -> Found:
             if value and value not in known:
                 known.append(value)
         gold = "ground truth" if annotation.get("ground_truth") else ""
-        who, item = _who(annotation.get("completed_by")), task.get("id")
+        who, item = name_of(annotation.get("completed_by")), task.get("id")
         yield from fields_of(answers.items(), who, item, gold, seconds=annotation.get("lead_time"))
 
 
-def _who(who: Any) -> Any:
+def name_of(who: Any) -> Any:
+    """Return what an annotator of Label Studio is called."""
     return first_of(who, "email", "id", "username") if isinstance(who, dict) else who
 
 
-_OWN = {
-    *("annotation_id", "annotator", "id", "created_at", "updated_at", "lead_time", "agreement"),
-    *("inner_id", "updated_by", "project", "file_upload", "comment_count", "was_cancelled"),
-}
-
-
-@platform("label-studio-table", "Label Studio, CSV or JSON-MIN")
-def label_studio_table(document: Document, options: ReadOptions) -> Reading:
-    """Read a row per annotation, a column per question; JSON-MIN is the CSV of the same tasks."""
-    if document.records is not None:
-        rows = [
-            {k: text(_who(v) if k == "annotator" else v) for k, v in record.items()}
-            for record in document.records
-        ]
-        document = Document(document.name, document.format, lambda: table_of(rows))
-    asked, derived = list[str](), {}
-    if options.label_col is None:
-        asked = questions_within(document, "id", [n for n in document.names if n not in _OWN])
-    for name, column in zip(asked, document.columns(asked), strict=True):
-        values = [as_label(parsed(cell) or cell)[1] for cell in column.dictionary.to_pylist()]
-        derived[name] = text_array(map(text, values)).take(column.indices)
-    return from_columns(
-        with_columns(document, derived),
-        worker="annotator",
-        item="id",
-        questions={name: name for name in asked},
-        options=options,
-        aside=lambda column: {
-            "empty": reduce(pc.and_, (is_one_of(column(name), "") for name in asked or ["id"]))
-        },
-    )
-
-
-_USERS = ("user", "username", "user_id", "annotator", "annotator_id", "annotated_by")
-
-
-_WHO, _HASHES = "_annotator_id or _session_id", "_input_hash or _task_hash"
-
-
-@export("prodigy", "Prodigy, JSON lines", _WHO, _HASHES, "{}")
+@export("Prodigy, JSON lines", "_annotator_id or _session_id", "_input_hash or _task_hash", "{}")
 def prodigy(task: Record, _: Document) -> Found:
     """Yield the answer of one task and annotator.
 
@@ -116,55 +69,46 @@ def prodigy(task: Record, _: Document) -> Found:
     label, its verdict, accept or reject, is the answer.
     """
     verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
-    is_choice = "accept" in task or "options" in task
-    # a text that is shown as tokens is marked, perhaps nowhere
-    is_shown = "tokens" in task and "user_input" not in task
-    is_marked = is_shown or bool({"spans", "relations", "audio_spans"} & set(task))
-    is_marked = is_marked and not is_choice and "label" not in task
-    key = "_input_hash" if is_choice else "_task_hash"
+    is_shown = "tokens" in task and "user_input" not in task  # marked, perhaps nowhere
+    key = "_task_hash"
+    said: Field = "answer", verdict  # of the label, or span, that the task proposes
+    if "accept" in task or "options" in task:
+        key, said = "_input_hash", ("accept", task.get("accept") or [])
+    elif "label" not in task and (is_shown or {"spans", "relations", "audio_spans"} & set(task)):
+        said = "spans", task.get("spans") or [[]]
+    elif "user_input" in task:
+        said = "user_input", {"text": task["user_input"]}
     item = first_of(task, key, "_input_hash", "_task_hash", "id", "text", "image")
-    who = first_of(task, "_annotator_id", "_session_id")
     if verdict not in ("accept", "reject"):
         yield "ignored" if verdict == "ignore" else "unanswered"
-    elif verdict == "reject" and (is_choice or is_marked):
+    elif verdict == "reject" and said[0] in ("accept", "spans"):
         yield "rejected"
-    elif is_choice:
-        accepted = task.get("accept")
-        yield Answer("accept", who, item, [] if accepted is None else accepted)
-    elif is_marked:
-        yield Answer("spans", who, item, task.get("spans") or [[]])
-    elif "user_input" in task:
-        yield Answer("user_input", who, item, {"text": task["user_input"]})
-    else:  # yes or no to the label, or to the span, that the task proposes
-        yield Answer("answer", who, item, verdict)
+    else:
+        yield Answer(said[0], first_of(task, "_annotator_id", "_session_id"), item, said[1])
 
 
-@export("doccano", "doccano, JSON lines", "user", "id", "{}")
+@export("doccano, JSON lines", "user", "id", "{}")
 def doccano(record: Record, _: Document) -> Found:
     """Yield the labels of one text.
 
     Versions before 1.2 write {"annotations": [{"label", "user"}]}, several of one user are one
     answer; later ones mostly name nobody. Spans are [start, end, label] or have a start_offset.
     """
-    item, by_user = record.get("id"), dict[str, list[Record]]()
-    for annotation in objects_in(record, "annotations"):
-        by_user.setdefault(text(annotation.get("user")), []).append(annotation)
-    for user, own in by_user.items():
-        are_spans = any("start_offset" in annotation for annotation in own)
-        said = own if are_spans else [one.get("label", one.get("text")) for one in own]
-        yield Answer("spans" if are_spans else "label", user, item, said)
+    by_user: dict[str, list[Any]] = {}
+    for one in objects_in(record, "annotations"):
+        said = one if "start_offset" in one else one.get("label", one.get("text"))
+        by_user.setdefault(text(one.get("user")), []).append(said)
+    answers = [("label", user, said) for user, said in by_user.items()]
     keys = ("label", "labels", "cats", "entities", "relations")
-    filled = [key for key in keys if record.get(key) and isinstance(record[key], list)]
-    for key in filled:
-        yield Answer(key, first_of(record, *_USERS), item, record[key])
-    if not filled and not by_user:
+    lists = [(key, record[key]) for key in keys if isinstance(record.get(key), list)]
+    answers += [(key, first_of(record, *_USERS), own) for key, own in lists if own]
+    if not answers:
         yield "not annotated"
+    for question, who, said in answers:
+        yield Answer(question, who, record.get("id"), said)
 
 
-_FLAT = ".responses"  # question.responses, and question.responses.users beside it
-
-
-@export("argilla", "Argilla records", "user_id", "id", "{}.value")
+@export("Argilla records", "user_id", "id", "{}.value")
 def argilla(record: Record, _: Document) -> Found:
     """Yield the responses to one record."""
     responses = list(_responses(record))
@@ -174,26 +118,24 @@ def argilla(record: Record, _: Document) -> Found:
         yield "not annotated"
     for question, user, value, given in responses:
         status = text(given).lower()
-        if status not in ("", "submitted"):
-            yield status
-        elif value in (None, ""):
-            yield "empty"
+        if status in ("", "submitted"):
+            yield from fields_of([(question, value)], user, item)
         else:
-            yield Answer(question, user, item, value)
+            yield status
 
 
 def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield question, user, value and status of each response: flat, or by question."""
-    flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
+    flat = [key for key in record if key.endswith(".responses") and f"{key}.users" in record]
     if flat and isinstance(record.get("id"), list):
         raise Damaged("a list for each column, as to_dict() writes; export a record for each item")
     for key in flat:
-        values, users, states = (record.get(key + end) or [] for end in ("", ".users", ".status"))
-        lists = (values, users, states or ([""] * len(users)))
+        users, values, states = (record.get(key + end) or [] for end in (".users", "", ".status"))
+        lists = (users, values, states or ([""] * len(users)))
         if not all(isinstance(own, list) for own in lists) or len(set(map(len, lists))) > 1:
             raise Damaged(f"{key} and {key}.users should be lists of the same length")
-        for value, user, state in zip(*lists, strict=True):
-            yield key.removesuffix(_FLAT), user, value, state
+        for user, value, state in zip(*lists, strict=True):
+            yield key.removesuffix(".responses"), user, value, state
     given = record.get("responses")
     for question, value in (given if isinstance(given, dict) else {} if flat else record).items():
         for one in objects(value):
@@ -201,10 +143,7 @@ def _responses(record: Record) -> Iterator[tuple[str, Any, Any, Any]]:
                 yield question, one.get("user_id"), one.get("value"), one.get("status")
 
 
-_NAMED = ("label_details.created_by", "data_row", "classifications[name={}]")
-
-
-@export("labelbox", "Labelbox, NDJSON", *_NAMED)
+@export("Labelbox, NDJSON", "label_details.created_by", "data_row", "classifications[name={}]")
 def labelbox(record: Record, _: Document) -> Found:
     """Yield the labels of one data row; a reference label of the benchmark is gold."""
     item = first_of(mapping(record.get("data_row")), "global_key", "external_id", "id")
@@ -212,9 +151,9 @@ def labelbox(record: Record, _: Document) -> Found:
         labels = objects_in(project, "labels")
         if not labels:
             yield "not annotated"
-        compared = [mapping(one.get("performance_details")) for one in labels]
-        references = {text(one.get("benchmark_reference_label")) for one in compared} - {""}
-        for label, performance in zip(labels, compared, strict=True):
+        shown = [mapping(one.get("performance_details")) for one in labels]
+        references = {text(one.get("benchmark_reference_label")) for one in shown} - {""}
+        for label, performance in zip(labels, shown, strict=True):
             details = mapping(label.get("label_details"))
             if any(part.get("skipped") is True for part in (label, details, performance)):
                 yield "skipped"
@@ -222,8 +161,7 @@ def labelbox(record: Record, _: Document) -> Found:
             right = label.get("label_kind") == "Benchmark" or text(label.get("id")) in references
             fields = _classifications(mapping(label.get("annotations")))
             who, gold = details.get("created_by"), "benchmark" if right else ""
-            scope = f"{text(project.get('name'))}: "
-            yield from fields_of(fields, who, item, gold, scope=scope)
+            yield from fields_of(fields, who, item, gold, scope=f"{text(project.get('name'))}: ")
 
 
 def _classifications(answer: Record, prefix: str = "") -> Iterator[Field]:
@@ -243,10 +181,7 @@ def _called(answer: Record) -> str:
     return text(answer.get("name") or answer.get("value"))
 
 
-_FREE = ("text_box", "textbox", "free_response", "bad_text")
-
-
-@export("potato", "Potato, JSON lines", "user", "id", "label_annotations.{}")
+@export("Potato, JSON lines", "user", "id", "label_annotations.{}")
 def potato(record: Record, _: Document) -> Found:
     """Yield the schemes of one instance; a chosen label has a value, whatever it is."""
     who, item = first_of(record, *_USERS), first_of(record, "instance_id", "id")
@@ -254,7 +189,64 @@ def potato(record: Record, _: Document) -> Found:
     for scheme, labels in mapping(record.get("label_annotations")).items():
         nothing = ("", "false", "none", "null", "0")
         filled = {k: v for k, v in mapping(labels).items() if text(v).lower() not in nothing}
-        free = first_of(filled, *_FREE)
+        free = first_of(filled, "text_box", "textbox", "free_response", "bad_text")
         fields.append((scheme, list(filled) if free is None else {"text": free}))
     found = list(fields_of(fields, who, item))
     yield from ["not annotated"] if found == ["empty"] else found
+
+
+@export("SageMaker Ground Truth, workers' answers", "workerId", "datasetObjectId", "{}")
+def sagemaker(record: Record, document: Document) -> Found:
+    """Yield workers' answers to a data object before they are consolidated.
+
+    A post-annotation function gets `annotations`, JSON within JSON; files of worker responses hold
+    `answers` (A2I: humanAnswers). An output manifest has one consolidated label, but for custom
+    jobs whose function passes all answers on as annotationsFromAllWorkers.
+    """
+    given: list[Record] = []
+    for key in ("annotations", "answers", "humanAnswers"):
+        given += objects_in(record, key)
+    for job in record.values():
+        given += objects(mapping(job).get("annotationsFromAllWorkers"))
+    item = first_of(record, "datasetObjectId", "humanLoopName", "source-ref", "source")
+    if item is None:  # a file of responses lies in a folder of its own
+        path = PurePath(document.name)
+        item = path.parent.name if path.parent.name.isdigit() else path.stem
+    if not given:
+        yield "no worker's answer"
+    for one in given:
+        found = {**one, **mapping(one.get("annotationData"))}
+        content = first_of(found, "content", "answerContent")
+        content = parsed(content) if isinstance(content, str) else content
+        if not isinstance(content, dict):
+            raise Damaged("a worker's content is not JSON")
+        yield from fields_of(content.items(), one.get("workerId"), item)
+
+
+@platform("Zooniverse, CSV of classifications")
+def zooniverse(document: Document, options: ReadOptions) -> Reading:
+    """Read the tasks of each classification, which are JSON; an expert's are the right answers."""
+    rows = pa.table(document.columns(document.names), document.names).to_pylist()
+    found = map(_classification, rows)
+    return gather(document, options, found, "user_name", "subject_ids", "annotations[task={}]")
+
+
+def _classification(row: Record) -> Found:
+    answers = [one for task in objects_in(row, "annotations") for one in _task_fields(task)]
+    who = first_of(row, "user_name", "user_id", "user_ip")
+    gold = "gold standard" if row.get("gold_standard", "").lower() == "true" else ""
+    workflow = f"{row.get('workflow_id')}."
+    yield from fields_of(answers, who, row.get("subject_ids"), gold, scope=workflow)
+
+
+def _task_fields(task: Record) -> Iterator[Field]:
+    """Yield the answer of a task, and of those that it combines; a survey's are {"choice"}."""
+    question, value = text(task.get("task")) or "task", task.get("value")
+    inner = objects(value)
+    if inner and all("task" in one and "value" in one for one in inner):
+        for one in inner:
+            yield from _task_fields(one)
+    elif inner and all("choice" in one for one in inner):
+        yield question, [one["choice"] for one in inner]
+    else:
+        yield question, value
