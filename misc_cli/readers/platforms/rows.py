@@ -21,7 +21,7 @@ from misc_cli.readers.platforms.export import as_label, platform
 from misc_cli.readers.platforms.records import name_of
 from misc_cli.readers.reading import Reading, from_columns
 from misc_cli.readers.row_filters import rows_out
-from misc_cli.readers.values import CHOICE, CHOICES, TEXT, parsed
+from misc_cli.readers.values import CHOICE, TEXT, parsed
 from misc_cli.readers.vocabulary import find_roles, is_remark
 
 MOST_COLUMNS = 500
@@ -44,11 +44,9 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
         names = [name for name in names if name not in parts]
     asked = {c.removeprefix(_PREFIX).removesuffix(".label"): c for c in (*derived, *names)}
     questions = {name.removesuffix(".*"): column for name, column in asked.items()}
-    # who was rejected may have been approved since
-    past = ["RejectionTime"] if "AssignmentStatus" in document.names else []
-    worker = _column(document, options, "worker", "WorkerId", item="HITId")
     whole = _with_columns(document, derived)
-    reading = _assignments(whole, options, worker, ("HITId",), questions, past=past)
+    worker = _column(document, options, "worker", "WorkerId", item="HITId")
+    reading = _assignments(whole, options, worker, ("HITId",), questions)
     is_open = options.item_col is None and options.label_col is None
     if is_open and (pairs := _pairs(document, names)) is not None:
         n_rows = len(document.columns([pairs.taken[0]])[0])
@@ -60,7 +58,6 @@ def mturk(document: Document, options: ReadOptions) -> Reading:
     kept = [
         replace(one, kind=TEXT) if one.kind == CHOICE and is_remark(one.name) else one
         for one in reading.questions
-        if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
     ]
     return replace(reading, questions=kept)
 
@@ -134,9 +131,8 @@ def appen(document: Document, options: ReadOptions) -> Reading:
     gold = {name: f"{name}_gold" for name in names if f"{name}_gold" in known}
     beside = ("_gold", "_gold_reason", ":confidence")
     others = [n for n in names if n and not n.startswith("_") and not n.endswith(beside)]
-    asked = gold or _questions_within(document, options, "_unit_id", others)
-    questions = {name: name for name in asked}
-    return _assignments(document, options, worker, ("_unit_id",), questions, gold)
+    questions = gold or _questions_within(document, options, "_unit_id", others)
+    return _assignments(document, options, worker, ("_unit_id",), {q: q for q in questions}, gold)
 
 
 def _assignments(
@@ -146,18 +142,18 @@ def _assignments(
     item: Sequence[str],
     questions: Mapping[str, str],
     gold: Mapping[str, str] | None = None,
-    past: Sequence[str] = (),
 ) -> Reading:
-    """Return the rows of a batch, but for those that were rejected; `past` is no status."""
+    """Return the rows of a batch, but for those that were rejected."""
+    # who was rejected may have been approved since
+    past = ["RejectionTime"] if "AssignmentStatus" in document.names else []
+    taken = [*questions.values(), *past]
     return from_columns(
         document,
         worker=worker,
         item=item,
         questions=questions,
         options=options,
-        aside=lambda column: rows_out(
-            document, column, [], [*questions.values(), *past], worker=None
-        ),
+        aside=lambda column: rows_out(document, column, [], taken, worker=None),
         gold=gold,
     )
 
@@ -172,10 +168,8 @@ _OWN = {
 def label_studio_table(document: Document, options: ReadOptions) -> Reading:
     """Read a row per annotation, a column per question; JSON-MIN is the CSV of the same tasks."""
     if document.records is not None:
-        rows = [
-            {k: text(name_of(v) if k == "annotator" else v) for k, v in record.items()}
-            for record in document.records
-        ]
+        who = ({**one, "annotator": name_of(one.get("annotator"))} for one in document.records)
+        rows = [{name: text(value) for name, value in one.items()} for one in who]
         document = Document(document.name, document.format, lambda: table_of(rows))
     others = [name for name in document.names if name not in _OWN]
     asked, derived = _questions_within(document, options, "id", others), {}
