@@ -38,10 +38,9 @@ class FileInfo:
     @property
     def roles(self) -> str:
         """Return which columns are taken for what, except those that come with a worker."""
-        own = dict(self.columns)
-        if "a column for each" in own.values():
-            own.pop("label", None)
-        return ", ".join(f"{role} = {own[role]}" for role in ROLES if role in own)
+        is_each = "a column for each" in self.columns.values()
+        known = [r for r in ROLES if r in self.columns and not (is_each and r == "label")]
+        return ", ".join(f"{role} = {self.columns[role]}" for role in known)
 
     @property
     def form(self) -> str:
@@ -87,33 +86,38 @@ class AnswerTable:
 
 def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
     """Return the files' answers to one question as one."""
-    first = tables[0]
     if len(tables) == 1:
-        return replace(first, question=name or first.question)
-    parts = [table.answers for table in tables]
+        return replace(tables[0], question=name or tables[0].question)
     files = [file for table in tables for file in table.files]
     names = ", ".join(file.name for file in files)
-    worker, item, label = (
-        joined([getattr(one, role) for one in parts]) for role in ("worker", "item", "label")
-    )
+    parts = [table.answers for table in tables]
+    worker, item, label = (_joined(parts, role) for role in ROLES)
     timed = any(one.seconds is not None for one in parts)
     took = [np.full(len(one), np.nan) if one.seconds is None else one.seconds for one in parts]
     gold = [table.gold for table in tables if table.gold is not None]
-    known = [joined([getattr(one, part) for one in gold]) for part in ("items", "labels") if gold]
+    known = None
+    if gold:
+        items, labels = _joined(gold, "items"), _joined(gold, "labels")
+        known = KnownLabels(items, labels, f"{names}, the gold it carries")
     kept: dict[str, dict[str, str]] = {}
     for table in tables:
         for column, texts in table.kept.items():
             kept.setdefault(column, {}).update(texts)
-    return replace(
-        first,
-        answers=Answers(worker, item, label, names, np.concatenate(took) if timed else None),
-        files=files,
-        question=name or first.question,
-        gold=KnownLabels(known[0], known[1], f"{names}, the gold it carries") if gold else None,
-        anonymous=any(table.anonymous for table in tables),
-        rejects=[one for table in tables for one in table.rejects],
-        kept=kept,
+    return AnswerTable(
+        Answers(worker, item, label, names, np.concatenate(took) if timed else None),
+        files,
+        name or tables[0].question,
+        known,
+        any(table.anonymous for table in tables),
+        [one for table in tables for one in table.rejects],
+        kept,
     )
+
+
+def _joined(records: Sequence[Any], name: str) -> Any:
+    """Return the columns of a name as one, dictionary-encoded."""
+    columns = pa.chunked_array([getattr(one, name) for one in records])
+    return columns.unify_dictionaries().combine_chunks()
 
 
 def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
@@ -124,12 +128,5 @@ def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
         for line in lines_of([int(row) for row in rows])
     )
     types = {"file": pa.string(), "line": pa.int64(), "reason": pa.string()}
-    columns = zip(*found, strict=True) if found else ((), (), ())
-    return {n: pa.array(own, types[n]) for n, own in zip(types, columns, strict=True)}
-
-
-def joined(parts: list[Any]) -> Any:
-    """Return dictionary arrays as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
+    places = enumerate(types.items())
+    return {name: pa.array([row[at] for row in found], own) for at, (name, own) in places}

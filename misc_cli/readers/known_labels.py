@@ -33,11 +33,11 @@ def read_known(path: str, answers: ReadOptions | None = None) -> Known:
     the names of columns if the first row has them.
     """
     answers = answers or ReadOptions()
-    delimiter = answers.delimiter and delimiter_of(answers.delimiter)
     source = open_source(path, answers)
     start = bytes(memoryview(source.content)[:FIRST_BYTES]).partition(b"\n")[0]
-    own = delimiter if delimiter and delimiter.encode() in start else None
-    return _known(source, truth_synonyms(answers.item_col, answers.label_col), own)
+    given = delimiter_of(answers.delimiter) if answers.delimiter else "\n"
+    delimiter = given if given.encode() in start else None
+    return _known(source, truth_synonyms(answers.item_col, answers.label_col), delimiter)
 
 
 def read_known_each(
@@ -53,8 +53,7 @@ def read_known_each(
             f"give one for each question (item,{questions[0]},…)"
         )
     items = truth_synonyms()["item"]
-    synonyms: dict[str, Synonyms] = {q: {"item": items, "label": [{normalise(q)}]} for q in own}
-    return {question: _known(source, synonyms[question], None, question) for question in own}
+    return {q: _known(source, {"item": items, "label": [{normalise(q)}]}, None, q) for q in own}
 
 
 def _known(
