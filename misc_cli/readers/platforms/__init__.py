@@ -7,13 +7,14 @@ a file shows the keys of its platform, so that a plain table pays for none of th
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
-    from misc_cli.readers.platforms.export import Reader
+    from misc_cli.readers.options import ReadOptions
+    from misc_cli.readers.reading import Reading
 
 LOOKED_AT = 20  # records whose keys are searched
 
@@ -43,6 +44,22 @@ READERS = {
     "google-forms": ("surveys", "Timestamp*"),
     "qualtrics": ("surveys", "ResponseId"),
 }
+
+
+class Reader(NamedTuple):
+    """One platform: its title for people, what in a file tells it, how it is read."""
+
+    title: str
+    detect: Callable[[Document], str | None]
+    read: Callable[[Document, ReadOptions], Reading]
+    name: str = ""  # its key in the table
+
+
+def platform(
+    title: str, detect: Callable[[Document], str | None] = lambda _: "keys that only it writes"
+) -> Callable[[Callable[[Document, ReadOptions], Reading]], Reader]:
+    """Return what makes a function the reader of a platform; mostly its keys give it away."""
+    return lambda read: Reader(title, detect, read)
 
 
 def load(name: str) -> Reader:

@@ -17,8 +17,8 @@ from misc_cli.readers.document import Document, is_one_of, objects, table_of, te
 from misc_cli.readers.keys import is_person
 from misc_cli.readers.layouts.wide import Several, are_answers, cells_as_answers, matched
 from misc_cli.readers.options import NOBODY, ReadOptions
-from misc_cli.readers.platforms.export import as_label, platform
-from misc_cli.readers.platforms.records import name_of
+from misc_cli.readers.platforms import platform
+from misc_cli.readers.platforms.records import as_label, name_of
 from misc_cli.readers.reading import Reading, from_columns
 from misc_cli.readers.row_filters import rows_out
 from misc_cli.readers.values import CHOICE, TEXT, parsed

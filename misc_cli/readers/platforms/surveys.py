@@ -14,27 +14,13 @@ import numpy as np
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, encoded, is_one_of
-from misc_cli.readers.layouts.wide import (
-    LABEL,
-    Several,
-    cells_as_answers,
-    form_columns,
-    worker_column,
-)
+from misc_cli.readers.layouts.wide import LABEL, Several, cells_as_answers, find_form, worker_column
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.export import platform
+from misc_cli.readers.platforms import platform
+from misc_cli.readers.profile import KNOWN
 from misc_cli.readers.reading import Reading
 from misc_cli.readers.values import have_classes, is_number
-from misc_cli.readers.vocabulary import (
-    ABOUT,
-    SYNONYMS,
-    find_roles,
-    is_remark,
-    names_in,
-    normalise,
-    undoubled,
-    words_of,
-)
+from misc_cli.readers.vocabulary import ABOUT, is_remark, names_in, normalise, undoubled, words_of
 
 MOST = 0.8  # of the questions have one scale: the others are left out, with a word
 _OF_ITEM = re.compile(r"(?<![.\d])\d+|[:(\[].*")  # what differs between columns called alike
@@ -148,8 +134,8 @@ def _has_times_and_groups(document: Document) -> str | None:
     is_form = (
         times
         and all(map(_WHEN.fullmatch, times))
-        and not find_roles(names, {"item": SYNONYMS["item"]})["item"]
-        and (any(map(_QUIZ.fullmatch, names)) or not form_columns(document))
+        and not KNOWN["item"] & set(map(normalise, names))
+        and (any(map(_QUIZ.fullmatch, names)) or not find_form(document))
         and any(len(group) > 1 for group in _groups(document, _form_questions(document)))
     )
     return f"{names[0]!r} first, then questions answered in the same words" if is_form else None
