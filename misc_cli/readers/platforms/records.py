@@ -55,7 +55,8 @@ class Answer(NamedTuple):
     scope: str = ""
 
 
-Found = Iterator[Answer | str]  # of a record; a text is the reason to set it aside
+# Of a record; a text is the reason to set it aside, nothing says that it was not annotated.
+Found = Iterator[Answer | str]
 
 
 class Damaged(Exception):
@@ -122,7 +123,7 @@ def gather(
     gold: dict[tuple[str, str], dict[str, Any]] = {}
     for row, of_record in enumerate(found):
         try:
-            for one in of_record:
+            for one in list(of_record) or ["not annotated"]:
                 if isinstance(one, str):
                     aside.setdefault(one, []).append(row)
                     continue
@@ -222,8 +223,6 @@ def label_studio(record: Record, _: Document) -> Found:
         task, annotations = record["task"], [record]
     else:
         task, annotations = record, objects_in(record, "annotations")
-    if not annotations:
-        yield "not annotated"
     for annotation in annotations:
         if annotation.get("was_cancelled"):
             yield "cancelled"
@@ -285,25 +284,19 @@ def doccano(record: Record, _: Document) -> Found:
     for one in objects_in(record, "annotations"):
         said = one if "start_offset" in one else one.get("label", one.get("text"))
         by_user.setdefault(text(one.get("user")), []).append(said)
-    answers = [("label", user, said) for user, said in by_user.items()]
-    keys = ("label", "labels", "cats", "entities", "relations")
-    lists = [(key, record[key]) for key in keys if isinstance(record.get(key), list)]
-    answers += [(key, first_of(record, *_USERS), own) for key, own in lists if own]
-    if not answers:
-        yield "not annotated"
-    for question, who, said in answers:
-        yield Answer(question, who, record.get("id"), said)
+    for user, labels in by_user.items():
+        yield Answer("label", user, record.get("id"), labels)
+    for key in ("label", "labels", "cats", "entities", "relations"):
+        if record.get(key) and isinstance(record[key], list):
+            yield Answer(key, first_of(record, *_USERS), record.get("id"), record[key])
 
 
 @export("Argilla records", "user_id", "id", "{}.value")
 def argilla(record: Record, _: Document) -> Found:
     """Yield the responses to one record."""
-    responses = list(_responses(record))
     inner = next(iter(mapping(record.get("fields")).values()), None)
     item = first_of({**record, "inner": inner}, "id", "external_id", "_server_id", "text", "inner")
-    if not responses:
-        yield "not annotated"
-    for question, user, value, given in responses:
+    for question, user, value, given in _responses(record):
         status = text(given).lower()
         if status in ("", "submitted"):
             yield from fields_of([(question, value)], user, item)
@@ -336,8 +329,6 @@ def labelbox(record: Record, _: Document) -> Found:
     item = first_of(mapping(record.get("data_row")), "global_key", "external_id", "id")
     for project in map(mapping, mapping(record.get("projects")).values()):
         labels = objects_in(project, "labels")
-        if not labels:
-            yield "not annotated"
         shown = [mapping(one.get("performance_details")) for one in labels]
         references = {text(one.get("benchmark_reference_label")) for one in shown} - {""}
         for label, performance in zip(labels, shown, strict=True):
@@ -378,8 +369,8 @@ def potato(record: Record, _: Document) -> Found:
         filled = {k: v for k, v in mapping(labels).items() if text(v).lower() not in nothing}
         free = first_of(filled, "text_box", "textbox", "free_response", "bad_text")
         fields.append((scheme, list(filled) if free is None else {"text": free}))
-    found = list(fields_of(fields, who, item))
-    yield from ["not annotated"] if found == ["empty"] else found
+    if any(value for _, value in fields):
+        yield from fields_of(fields, who, item)
 
 
 @export("SageMaker Ground Truth, workers' answers", "workerId", "datasetObjectId", "{}")
