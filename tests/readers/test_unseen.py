@@ -186,3 +186,22 @@ def test_votes_beside_counts_are_asked_about(tmp_path: Path) -> None:
     told = refused(tmp_path, json.dumps(records), "a.json")
     assert "'old_labels', without names, beside counts, label_counter.e" in told
     assert "--label-col 'label_counter.*' --layout counts" in told
+
+
+def test_tags_of_words_are_no_votes(tmp_path: Path) -> None:
+    records = [
+        {
+            "utt": n,
+            "tokens": [f"word{n}{at}" for at in range(5 + n)],
+            "tags": ["noun", "noun", *["verb"] * (3 + n)],
+            "more_tags": ["en", "en", *["fr"] * (3 + n)],
+        }
+        for n in range(10)
+    ]
+    assert "votes" not in refused(tmp_path, json.dumps(records), "a.json")
+
+
+def test_a_question_with_one_answer_for_all_is_none(tmp_path: Path) -> None:
+    rows = rows_of(lambda n, at: f"{PEOPLE[at]},{n},0.{n}{at},1 cond")
+    told = refused(tmp_path, table("workerid,item,response,annotation", rows))
+    assert "are measured, not chosen" in told

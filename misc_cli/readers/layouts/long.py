@@ -136,8 +136,6 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         is_alone = not any(len(one & other) > 1 for one, other in combinations(few, 2))
         if "worker" in missing and once and profile.is_unique(once[0]) and is_alone:
             hint += f"; {once[0]!r} names each row once, and one answer is nothing to vote on"
-        elif document.table.header and len(missing) == 3 and options.header is None:
-            hint = ", or say --no-header if the first row is data"
         raise missing_columns(document.name, names, missing, hint)
     for role in ROLES:
         if role not in declared and len(found[role]) > 1:

@@ -11,6 +11,7 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -314,13 +315,20 @@ def _votes(name: str, records: Sequence[Record]) -> Found | None:
         field: [list(map(text, record.get(field) or [])) for record in some]
         for field in _fields(records, is_values)
     }
-    voted = [field for field, own in lists.items() if are_votes(own)]
+    # as long as a list of words: a tag for each word
+    tags = {
+        name
+        for field, own in lists.items()
+        if len({value for one in own for value in one}) > FEW_CLASSES
+        for name in _as_long(some, list(lists), field)
+    }
+    voted = [field for field, own in lists.items() if are_votes(own) and field not in tags]
     voted.sort(key=lambda field: -sum(map(len, lists[field])))
     if len(voted) > 1 and len(records) > 1:
         raise Refusal(
             f"{name}: lists of votes stand in {', '.join(map(repr, voted[:8]))}; pick one with "
             "--label-col",
-            [{"label_col": field} for field in voted],
+            [{"label_col": field} for field in voted if not re.search(r"\d$", field)],
         )
     is_told = bool(voted) and normalise(voted[0]) in _ANSWER_KEYS
     return _anonymous(records, voted[0]) if is_told else None
