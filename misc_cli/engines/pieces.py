@@ -113,8 +113,9 @@ def _columns(piece: Piece, positions: Sequence[int]) -> Iterator[dict[int, Any]]
                 yield {at: encoded(batch[piece.names[at]]) for at in positions}
         return
     for n_lines, block in _blocks(piece):
-        source = Source(piece.path, b"", pa.py_buffer(block))
-        text = DelimitedText(source, piece.delimiter, len(piece.names), n_lines=n_lines)
+        body = pa.py_buffer(block)
+        source = Source(piece.path, b"", body)
+        text = DelimitedText(source, body, piece.delimiter, len(piece.names), n_lines)
         yield dict(zip(positions, text.parse(positions), strict=True))
 
 

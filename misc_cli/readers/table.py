@@ -29,9 +29,9 @@ import pyarrow.csv as arrow_csv
 from misc_cli.errors import InputError
 from misc_cli.readers.options import DELIMITERS, delimiter_of
 from misc_cli.readers.source import (
+    Buffer,
     Source,
     chunks,
-    count,
     one_line,
     refuse_odd_bytes,
     refuse_undecodable,
@@ -117,12 +117,12 @@ def open_table(
     else:
         delimiter = delimiter_of(delimiter)
     n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
-    first = next(_records(lines[n_before:], delimiter), [])
-    if header is not True and len(first) > 1 and all(cell.strip().isdigit() for cell in first[:4]):
-        n_lines = count(source.content, b"\n")
-        sizes = [int(cell) for cell in first if cell.strip().isdigit()]
-        n_before += n_lines > 20 and (n_lines - 1 in sizes or n_lines in sizes)
     rows = list(islice(_records(lines[n_before:], delimiter), SAMPLE_ROWS))
+    sizes = {cell.strip() for cell in rows[0]}
+    if header is not True and all(map(str.isdecimal, sizes)):
+        n_lines = sum(chunk.count(b"\n") for chunk in chunks(source.content))
+        if n_lines > 20 and sizes & {str(n_lines - 1), str(n_lines)}:
+            n_before, rows = n_before + 1, rows[1:]
     first, doubtful, n_without = rows[0], False, 0
     if header is None:
         header, doubtful = _tell_header(first, rows[1:], synonyms)
@@ -139,12 +139,12 @@ def open_table(
                 first = ["", *first]
         without = takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(first))
         n_without = len(list(without))
-        names = [name.strip() or "unnamed" for name in first]
-        names = names if len(set(names)) == len(names) else distinct(names)
+        names = distinct([name.strip() or "unnamed" for name in first])
         if re.search("[\udc80-\udcff]", "".join(names)):
             refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     start = len("".join(lines[:n_before]).encode("utf-8", errors="surrogateescape"))
-    body = DelimitedText(source, delimiter, len(first), start, 0, bad_rows, n_without)
+    content = source.content.slice(start)
+    body = DelimitedText(source, content, delimiter, len(first), n_before, bad_rows, n_without)
     found = (header, delimiter, first, doubtful, start, body.bad_lines)
     return Table(names, rows, body.fetch, body.lines_of, *found)
 
@@ -182,8 +182,7 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
     """Return how many lines stand above the table: of one cell, or of any above a sure header."""
-    rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
-    width = Counter(map(len, rows)).most_common(1)[0][0]
+    *_, width = _fit(lines, delimiter, synonyms)
     for at, line in enumerate(lines[:MOST_TITLES]):
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
@@ -204,14 +203,10 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     pairs = zip(map(str.strip, first), columns, strict=True)
     used = [(name, column) for name, column in pairs if name or any(column)]
     names, columns = [name for name, _ in used], [column for _, column in used]
-    named = list(filter(None, names))
     filled = [[cell for cell in column if cell not in ("", *MISSING)] for column in columns]
     numbers = [bool(cells) and all(map(is_number, cells)) for cells in filled]
     has_numbers = any(map(is_number, names))
-    # no cell comes back below it; one that comes twice, as tools call a question, nowhere below
-    is_new = not any(name in column for name, column in used if name) and (
-        len(set(named)) == len(named) or not {*named} & {cell for own in columns for cell in own}
-    )
+    is_new = not any(name in column for name, column in used if name)
     are_words = is_new and all(re.search(r"[^\W\d]", n) and not re.search(r"\d", n) for n in names)
     doubtful = bool(below) and are_words
     points = _points(first, synonyms)
@@ -219,14 +214,13 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
         with_digits = [c and all(re.search(r"\d", cell) for cell in c) for c in columns]
         points += sum(numbers) + sum(map(bool, with_digits))
     # nameless, and tells rows apart: a data frame's index
-    is_frame = len(names) > 2 and not names[0] and all(names[1:]) and all(columns[0])
+    is_frame = len(names) > 2 and not names[0] and all(names[1:])
     is_frame = is_frame and len(set(columns[0])) == len(columns[0]) > 1
     # the first row alone holds no numbers where most columns hold nothing else
-    some_named = 2 * len(named) >= len(names)
-    is_above = not has_numbers and some_named and sum(numbers) >= max(2, len(names) / 2)
+    is_above = not has_numbers and sum(numbers) >= max(2, len(names) / 2)
     # nowhere again above columns that repeat a few values
     n_few = sum(2 * len(set(column)) <= len(column) for column in columns)
-    is_apart = len(below) >= 5 and is_new and some_named and not has_numbers and n_few >= 2
+    is_apart = len(below) >= 5 and is_new and not has_numbers and n_few >= 2
     # a known name, then the numbers of classes or workers
     counted = [int(name) for name in names[1:] if name.isdecimal()]
     is_numbered = points > 0 and not any(map(is_number, columns[0]))
@@ -237,17 +231,17 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
 
 @dataclass
 class DelimitedText:
-    """The rows of a text, from a byte on; those whose form is broken are left out where allowed.
+    """The rows of a text; those whose form is broken are left out where allowed.
 
-    n_lines    how many lines stand before the text
+    n_lines    how many lines of the source stand above the body
     bad_rows   how many of so many rows may be left out; None for none
     n_without  names at the header's end that a tool writes no cells for
     """
 
     source: Source
+    body: Buffer
     delimiter: str
     width: int
-    start: int = 0
     n_lines: int = 0
     bad_rows: Callable[[int], int] | None = None
     n_without: int = 0
@@ -255,11 +249,8 @@ class DelimitedText:
     _line_numbers: list[int] | None = None  # of rows that were written anew
 
     def __post_init__(self) -> None:
-        self.body = self.source.content.slice(self.start)
         if self.delimiter == SPACE:
             self.body = pa.py_buffer(_single_spaces(bytes(memoryview(self.body))))
-        above = bytes(memoryview(self.source.content)[: self.start])
-        self.first_line = 1 + self.n_lines + len(above.splitlines())
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
         """Return the lines of rows, in one pass up to the last of them."""
@@ -358,7 +349,7 @@ class DelimitedText:
         """Yield line number, cells and lines of every row: slow, where something is wrong."""
         body = io.BytesIO(memoryview(self.body))
         text = io.TextIOWrapper(body, encoding="utf-8", errors="replace", newline="")
-        number, lines = self.first_line, list[str]()
+        number, lines = self.n_lines + 1, list[str]()
 
         def read() -> Iterator[str]:
             for line in text:
@@ -389,25 +380,21 @@ class DelimitedText:
         closes_well = (closing == len(data) - 1) | np.isin(data[(closing + 1) % len(data)], edges)
         are_paired = len(quotes) % 2 == 0 and opens_well.all() and closes_well.all()
         breaks = np.flatnonzero(data == ord("\n"))
-        first, last = np.searchsorted(breaks, opening), np.searchsorted(breaks, closing)
-        spanning, swallowing = [], []
-        if not are_paired:
-            rows = self._numbered_rows(strict=True)
-            spanning = [(number, lines.copy()) for number, _, lines in rows if len(lines) > 1]
-        elif not self.source.quotes_span_lines:  # each cell for itself: rows would take long
-            starts = np.concatenate([[0], breaks + 1, [len(data)]])
-            for at, to in np.stack([first, last])[:, first != last].T.tolist():
-                text = bytes(data[starts[at] : starts[to + 1]]).decode("utf-8", "replace")
-                spanning.append((self.first_line + at, text.strip("\n").split("\n")))
-        for number, lines in spanning:
+        n_within = np.searchsorted(breaks, closing) - np.searchsorted(breaks, opening)
+        if are_paired and (self.source.quotes_span_lines or not n_within.any()):
+            return
+        n_spanning, swallowing = 0, dict[int, int]()  # line → number of lines
+        for number, _, lines in self._numbered_rows(strict=True):
+            n_spanning += len(lines) > 1
             are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)
             is_pair = are_rows and sum(line.count('"') for line in lines) == 2
-            if is_pair or len(lines) > MOST_LINES:
-                swallowing.append((number, len(lines)))
+            if len(lines) > (1 if is_pair else MOST_LINES):
+                swallowing[number] = len(lines)
+        n_rows = max(swallowing.values(), default=0)
         # Texts of several lines look like rows now and then; stray quotes do so each time.
-        is_sure = 2 * len(swallowing) > len(spanning) or any(n > MOST_LINES for _, n in swallowing)
+        is_sure = 2 * len(swallowing) > n_spanning or n_rows > MOST_LINES
         if is_sure and not self.source.quotes_span_lines:
-            line, n_rows = max(swallowing, key=lambda one: one[1])
+            line = max(swallowing, key=swallowing.__getitem__)
             raise InputError(
                 f"{self.source.name}, line {line}: a quote opens here and closes below, which "
                 f"would swallow rows ({n_rows:,}); remove the stray quotes, or say "
