@@ -25,6 +25,7 @@ BATCH_ROWS = 50_000
 STEPS = 10_000  # of SQLite's machine between two looks whether anybody still waits
 # Actions that SQLite asks about and a select needs: to select, read, call a function, recur.
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}
+_SELECT = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values)\b", re.I | re.DOTALL)
 _TABLES = (
     "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
 )
@@ -43,17 +44,15 @@ def run_query(path: str, options: ReadOptions) -> bytes:
             raise ConfigError(
                 f"{shown}: write three slashes and the file, as in sqlite:///answers.db"
             )
-    if options.query is not None:
-        comments = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
-        plain = re.sub(comments, " ", options.query, flags=re.DOTALL)
-        statements = [part for part in plain.split(";") if part.strip()]
-        if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values)\b", plain, re.I):
-            raise ConfigError("--query: databases are read-only here; give one select statement")
+    if options.query is not None and not _SELECT.match(options.query):
+        raise ConfigError("--query: databases are read-only here; give one select statement")
     try:
         return in_time(lambda over: _selected(file, shown, options, over), shown, options)
-    except (sqlite3.Error, UnicodeError) as error:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
         reason = one_line(hide_secrets(str(error), [path]))
-        raise InputError(f"{shown}: {reason}; check the path and --query") from None
+        raise InputError(
+            f"{shown}: {reason}; check the path, and that --query is one select statement"
+        ) from None
 
 
 def _selected(file: str, shown: str, options: ReadOptions, over: threading.Event) -> bytes:
@@ -79,13 +78,10 @@ def _selected(file: str, shown: str, options: ReadOptions, over: threading.Event
         stream = io.StringIO(newline="")
         writer = csv.writer(stream)
         writer.writerow(column[0] for column in cursor.description)
-        n_bytes = stream.tell()
         while rows := cursor.fetchmany(BATCH_ROWS):
             writer.writerows(
                 [cell.decode() if isinstance(cell, bytes) else cell for cell in row] for row in rows
             )
             if stream.tell() > (options.max_download or GIBIBYTE):
                 raise InputError(f"{shown}: too many rows; raise --max-download, or select fewer")
-        if stream.tell() == n_bytes:
-            raise InputError(f"{shown}: the query gives no rows; check --query")
         return stream.getvalue().encode()

@@ -112,8 +112,6 @@ def text(value: Any) -> str:
     """Return a JSON value as the text of a cell; a list stays JSON: nobody takes it for a name."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -173,7 +171,7 @@ def open_document(
     if source.is_rows:
         format_name, delimiter, header = "csv", ",", True
     if format_name is None:
-        start = bytes(memoryview(source.content)[: 1 << 16])
+        start = memoryview(source.content)
         found = (name for name, begin in _BEGINS.items() if re.match(begin, start))
         format_name = next(found, "csv")
     if format_name in ("csv", "tsv"):
@@ -210,8 +208,8 @@ def _parquet(source: Source) -> Document:
             whole = json.dumps(file.read().to_pylist(), default=str)
             records = _DECODER.decode(whole)
             return Document(name, "parquet", lambda: table_of(records), records)
-        first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
-        cells = [] if first is None else [encoded(column).to_pylist() for column in first.columns]
+        first = next(file.iter_batches(batch_size=SAMPLE_ROWS), schema.empty_table())
+        cells = [encoded(column).to_pylist() for column in first.columns]
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise InputError(
             f"{name}: not a whole Parquet file ({one_line(error)}); write it again"
@@ -241,17 +239,11 @@ def _matrix(source: Source) -> Document:
             "were expected; reshape it"
         )
 
-    def column(cells: Any) -> Any:
-        return encoded(pa.array(cells, from_pandas=True))
-
-    first = [column(cells).to_pylist() for cells in matrix[:SAMPLE_ROWS].T]
-    table = Table(
-        [str(at + 1) for at in range(matrix.shape[1])],
-        [list(row) for row in zip(*first, strict=True)],
-        lambda positions: [column(matrix[:, at]) for at in positions],
-        list,
-        header=False,
-    )
+    columns = [encoded(pa.array(cells, from_pandas=True)) for cells in matrix.T]
+    names = [str(at + 1) for at in range(len(columns))]
+    cells = [column[:SAMPLE_ROWS].to_pylist() for column in columns]
+    sample = [list(row) for row in zip(*cells, strict=True)]
+    table = Table(names, sample, lambda places: [columns[at] for at in places], list, header=False)
     return Document(source.name, "npy", lambda: table)
 
 

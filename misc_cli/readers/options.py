@@ -60,11 +60,10 @@ class ReadOptions:
     quotes_span_lines: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in (*FORMATS, *READERS):
-            known = ", ".join((*FORMATS, *READERS))
-            raise ConfigError(f"--format {self.format}: choose from {known}")
-        if self.layout is not None and self.layout not in LAYOUTS:
-            raise ConfigError(f"--layout {self.layout}: choose from {', '.join(LAYOUTS)}")
+        for name, choices in (("format", (*FORMATS, *READERS)), ("layout", LAYOUTS)):
+            given = getattr(self, name)
+            if given is not None and given not in choices:
+                raise ConfigError(f"--{name} {given}: choose from {', '.join(choices)}")
         if self.delimiter is not None:
             delimiter_of(self.delimiter)
         named = [name for name in self.columns.values() if name is not None and is_name(name)]
@@ -75,8 +74,7 @@ class ReadOptions:
                 re.compile(self.extract)
             except re.error as error:
                 raise ConfigError(f"--extract {self.extract!r}: {error}") from None
-        if self.max_bad_rows is not None:
-            self.bad_rows_allowed(1)
+        self.bad_rows_allowed(1)
 
     @property
     def columns(self) -> dict[str, str | None]:
@@ -126,15 +124,11 @@ def is_name(given: str) -> bool:
 
 def flags_of(options: dict[str, object]) -> str:
     """Return command-line flags for fields of `ReadOptions`: worker_col → --worker-col."""
-    known = [field.name for field in fields(ReadOptions)]
     words = []
-    for name in sorted(options, key=lambda name: known.index(name) if name in known else 99):
-        value = options[name]
-        flag = "--" + name.replace("_", "-")
-        if name == "header":
-            words.append("--header" if value else "--no-header")
-        elif value is True:
-            words.append(flag)
+    for field in fields(ReadOptions):
+        value, name = options.get(field.name), field.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
         elif value is not None:
-            words.append(f"{flag} {quote(str(value))}")
+            words.append(f"--{name} {quote(str(value))}")
     return " ".join(words)

@@ -94,11 +94,11 @@ def _from_web(address: str, shown: str, options: ReadOptions) -> bytes:
         try:
             opener = urllib.request.build_opener(_SafeRedirects)
             with opener.open(_request(address), timeout=options.net_timeout or TIMEOUT) as response:
-                length = response.headers.get("Content-Length") or ""
                 data = limited(shown, response, limit, "--max-download")
-            if not (length.isascii() and length.isdigit()) or len(data) == int(length):
+            length = response.headers.get("Content-Length")
+            if length in (None, str(len(data))):
                 return data
-            reason = f"only {len(data):,} of {int(length):,} bytes came"
+            reason = f"only {len(data)} of {length} bytes came"
         except urllib.error.HTTPError as error:
             error.close()
             reason = f"HTTP {error.code}"

@@ -17,7 +17,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any
@@ -32,6 +31,7 @@ from misc_cli.readers.source import (
     Buffer,
     Source,
     chunks,
+    line_at,
     one_line,
     refuse_odd_bytes,
     refuse_undecodable,
@@ -41,13 +41,12 @@ from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
 SAMPLE_BYTES = 1 << 19
 SAMPLE_ROWS = 1000
+MOST_COLUMNS = 100_000
 MOST_TITLES = 20  # lines above a header
 SPACE = DELIMITERS["space"]
 BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
-# pyarrow's own allocator takes some 25 MiB at once: worth it only for files that need them.
-SMALL_BYTES = 1 << 24
-MOST_LINES = 1000  # of one row; --quotes-span-lines allows any number
+MOST_LINES = 1000  # of one cell; --quotes-span-lines allows any number
 
 _WITHOUT_CELLS = ("approve", "reject", "")  # named by Mechanical Turk, and left out of rows
 
@@ -107,6 +106,10 @@ def open_table(
     lines = [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
     if size < len(view) and len(lines) > 1:
         lines.pop()  # cut in the middle
+    if max(map(lines[0].count, ",\t;|")) > MOST_COLUMNS:
+        raise InputError(
+            f"{source.name}, line 1: more than {MOST_COLUMNS:,} columns; give a row per answer"
+        )
     if delimiter is None:
         fits = {one: _fit(lines, one, synonyms) for one in DELIMITERS.values() if one != SPACE}
         if not any(enough for enough, *_ in fits.values()):
@@ -120,7 +123,7 @@ def open_table(
     rows = list(islice(_records(lines[n_before:], delimiter), SAMPLE_ROWS))
     sizes = {cell.strip() for cell in rows[0]}
     if header is not True and all(map(str.isdecimal, sizes)):
-        n_lines = sum(chunk.count(b"\n") for chunk in chunks(source.content))
+        n_lines = line_at(source.content, source.content.size) - 1
         if n_lines > 20 and sizes & {str(n_lines - 1), str(n_lines)}:
             n_before, rows = n_before + 1, rows[1:]
     first, doubtful, n_without = rows[0], False, 0
@@ -280,41 +283,31 @@ class DelimitedText:
         options = (
             arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=has_quotes),
             arrow_csv.ConvertOptions(
-                column_types={name: pa.string() for name in wanted},
+                column_types=dict.fromkeys(wanted, pa.dictionary(pa.int32(), pa.string())),
                 include_columns=list(dict.fromkeys(wanted)),
                 strings_can_be_null=False,
             ),
-            pa.system_memory_pool() if body.size < SMALL_BYTES else pa.default_memory_pool(),
         )
-        names, block, table = [f"f{at}" for at in range(self.width)], BLOCK_BYTES, None
-        while table is None:
+        names = [f"f{at}" for at in range(self.width)]
+        for block in (BLOCK_BYTES, LARGEST_BLOCK):
             read = arrow_csv.ReadOptions(column_names=names, block_size=block)
             try:
                 table = arrow_csv.read_csv(pa.BufferReader(body), read, *options)
+                break
             except pa.ArrowInvalid as error:
-                # A row longer than a block: rare, so blocks grow only when it happens.
-                if "straddling" in str(error) and block < min(body.size, LARGEST_BLOCK):
-                    block = min(block * 16, LARGEST_BLOCK)
-                    continue
+                if "straddling" in str(error) and block < LARGEST_BLOCK:
+                    continue  # a row longer than a block, which is rare
                 refuse_undecodable(self.source)
-                name, reason = self.source.name, f"{one_line(error)}; check the file's layout"
-                ragged = (one for one in self._numbered_rows() if len(one[1]) != self.width)
-                for line, row, _ in islice(ragged, 1):
-                    name = f"{name}, line {line}"
-                    reason = (
-                        f"{len(row)} columns where the first row has {self.width}; quote cells "
-                        "that hold the delimiter, set --delimiter, or leave such rows out with "
-                        "--max-bad-rows 1%"
-                    )
-                raise InputError(f"{name}: {reason}") from None
-        texts = {name: table[name] for name in table.column_names}
-        del table
-        with ThreadPoolExecutor(len(texts)) as pool:
-            # Each column's text goes as soon as its codes are there: it is the larger part by far.
-            encode = pa.ChunkedArray.dictionary_encode
-            pending = {name: pool.submit(encode, texts.pop(name)) for name in list(texts)}
-            encoded = {name: future.result().combine_chunks() for name, future in pending.items()}
-        return [encoded[name] for name in wanted]
+                name, width = self.source.name, self.width
+                for line, row, _ in self._numbered_rows():
+                    if len(row) != width:
+                        raise InputError(
+                            f"{name}, line {line}: {len(row)} columns where the first row has "
+                            f"{width}; quote cells that hold the delimiter, set --delimiter, or "
+                            "leave such rows out with --max-bad-rows 1%"
+                        ) from None
+                raise InputError(f"{name}: {one_line(error)}; check the file's layout") from None
+        return [table[name].combine_chunks() for name in wanted]
 
     def _mend(self) -> bool:
         """Write broken rows anew; return whether that can be done.
@@ -384,12 +377,15 @@ class DelimitedText:
         if are_paired and (self.source.quotes_span_lines or not n_within.any()):
             return
         n_spanning, swallowing = 0, dict[int, int]()  # line → number of lines
-        for number, _, lines in self._numbered_rows(strict=True):
-            n_spanning += len(lines) > 1
+        for number, row, lines in self._numbered_rows(strict=True):
+            if len(lines) == 1:
+                continue
+            n_spanning += 1
+            n_lines = 1 + max(cell.count("\n") for cell in row)
             are_rows = all(line.count(self.delimiter) == self.width - 1 for line in lines)
             is_pair = are_rows and sum(line.count('"') for line in lines) == 2
-            if len(lines) > (1 if is_pair else MOST_LINES):
-                swallowing[number] = len(lines)
+            if is_pair or n_lines > MOST_LINES:
+                swallowing[number] = n_lines
         n_rows = max(swallowing.values(), default=0)
         # Texts of several lines look like rows now and then; stray quotes do so each time.
         is_sure = 2 * len(swallowing) > n_spanning or n_rows > MOST_LINES

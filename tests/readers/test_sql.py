@@ -168,7 +168,7 @@ def test_a_query_is_one_select(tmp_path: Path, query: str) -> None:
     )
     connection.commit()
     connection.close()
-    with pytest.raises(ConfigError, match="one select"):
+    with pytest.raises(MiscError, match="one select"):
         read_answer_columns([str(path)], ReadOptions(query=query or " ; "))
     said = "with a as (select *, ';' as mark from answers) select worker, item, label from a"
     assert len(read_answer_columns([str(path)], ReadOptions(query=said)).answers) == 2
