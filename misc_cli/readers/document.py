@@ -89,12 +89,8 @@ def table_of(records: Sequence[Record]) -> Table:
 
 def text_array(values: Iterable[str]) -> Any:
     """Return texts as a dictionary column; a file's name that is not UTF-8 is spelt out."""
-    texts = list(values)
-    try:
-        return pa.array(texts, pa.string()).dictionary_encode()
-    except UnicodeEncodeError:
-        spelt = [one.encode("utf-8", "backslashreplace").decode() for one in texts]
-        return pa.array(spelt, pa.string()).dictionary_encode()
+    spelt = [value.encode("utf-8", "backslashreplace") for value in values]
+    return pa.array(spelt, pa.binary()).cast(pa.string()).dictionary_encode()
 
 
 def flat(record: Record, prefix: str = "") -> dict[str, str]:
@@ -249,16 +245,22 @@ def _matrix(source: Source) -> Document:
 
 def _records(source: Source) -> tuple[str, list[Any]]:
     """Return the objects of JSON lines, or of one value over many lines, and which it is."""
-    content = bytes(memoryview(source.content))
+    content = source.content.to_pybytes()
     first, _, rest = content.lstrip().partition(b"\n")
-    ends = first.rstrip()[-1:] + rest.lstrip()[:1]
-    is_lines = ends in (b"}{", b"][")
-    if is_lines:
-        numbered = enumerate(content.splitlines(), start=1)
-        found = [_loads(source, line, n) for n, line in numbered if line.strip()]
-    else:
-        whole = _loads(source, content, None)
-        found = whole if isinstance(whole, list) else [whole]
+    is_lines = first.rstrip()[-1:] + rest.lstrip()[:1] in (b"}{", b"][")
+    found: list[Any] = []
+    for n_above, line in enumerate(content.splitlines() if is_lines else [content]):
+        try:
+            found += [_DECODER.decode(line.decode())] if line.strip() else []
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{source.name}, line {n_above + error.lineno}: not JSON ({error.msg}); "
+                "set --format if it is something else"
+            ) from None
+    if _HALF.search(content):
+        json.dumps(found, ensure_ascii=False).encode()
+    if not is_lines and isinstance(found[0], list):
+        (found,) = found
     if not found:
         raise empty(source.name)
     if not all(isinstance(value, dict) for value in found) and not _are_rows(found):
@@ -272,16 +274,3 @@ def _are_rows(values: Sequence[Any]) -> bool:
         isinstance(row, list) and row and not any(isinstance(cell, dict | list) for cell in row)
         for row in values
     )
-
-
-def _loads(source: Source, content: bytes, line: int | None) -> Any:
-    try:
-        value = _DECODER.decode(content.decode())
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
-            "set --format if it is something else"
-        ) from None
-    if _HALF.search(content):
-        json.dumps(value, ensure_ascii=False).encode()
-    return value

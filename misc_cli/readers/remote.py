@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.addresses import STORES, WEB, scheme_of
@@ -119,8 +119,7 @@ def _from_web(address: str, shown: str, options: ReadOptions) -> bytes:
 
 def _request(address: str) -> urllib.request.Request:
     parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2]
-    plain = urlunsplit((parts.scheme, host, parts.path or "/", parts.query, ""))
+    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
     request = urllib.request.Request(plain, headers={"User-Agent": "misc-cli", "Accept": "*/*"})
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user:

@@ -115,8 +115,7 @@ def open_table(
         if not any(enough for enough, *_ in fits.values()):
             # Words within text agree by chance: spaces count only where nothing else splits at all.
             fits[SPACE] = _fit(lines, SPACE, synonyms)
-        _, share, _, width = fits["\t"]  # in every row as many: no text has tabs by chance
-        delimiter = "\t" if share == 1 and width > 2 else max(fits, key=fits.__getitem__)
+        delimiter = max(fits, key=fits.__getitem__)
     else:
         delimiter = delimiter_of(delimiter)
     n_before = 0 if header is False else _count_titles(lines, delimiter, synonyms)
@@ -163,11 +162,13 @@ def distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[bool, float, int, int]:
-    """Return how well a delimiter splits the lines; the largest is the best."""
+def _fit(lines: list[str], delimiter: str, synonyms: Synonyms) -> tuple[float, ...]:
+    """Return how well a delimiter splits the lines, the largest is the best; its width last."""
     rows = list(islice(_records(lines, delimiter), SAMPLE_ROWS))
     width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
-    return width >= len(synonyms), n_agreeing / len(rows), _points(rows[0], synonyms), width
+    has_tabs = delimiter == "\t" and width > 1  # by chance no text has as many in every row
+    share, points = n_agreeing / len(rows), _points(rows[0], synonyms)
+    return width >= len(synonyms), share, has_tabs, points, width
 
 
 def _points(row: Row, synonyms: Synonyms) -> int:
@@ -178,9 +179,8 @@ def _points(row: Row, synonyms: Synonyms) -> int:
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     """Yield the cells of each record, blank lines left out."""
     if delimiter == SPACE:
-        codec = ("utf-8", "surrogateescape")
-        lines = (_single_spaces(line.encode(*codec)).decode(*codec) for line in lines)
-    return filter(None, csv.reader(lines, delimiter=delimiter))
+        lines = (line.replace("\t", " ").strip() for line in lines)
+    return filter(None, csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == SPACE))
 
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
@@ -190,13 +190,11 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
         is_short = n_filled < len(synonyms) or len(row) < width - 1
-        if not is_short and not (line.startswith("#") and n_filled != width):
+        if not is_short:
             below = list(islice(_records(lines[at:], delimiter), 1, SAMPLE_ROWS))
             n_cells = max(map(len, _records(lines[:at], delimiter)), default=0)
             is_sure = n_cells == 1 or _tell_header(row, below, synonyms)[0]
             return at if n_cells and is_sure else 0
-        if line.count('"') % 2:
-            return 0
     return 0
 
 
@@ -319,7 +317,7 @@ class DelimitedText:
         if self._line_numbers is not None:
             return False
         width, least = self.width, self.width - self.n_without
-        lines = (line for line in bytes(memoryview(self.body)).splitlines() if line.strip())
+        lines = filter(bytes.strip, self.body.to_pybytes().splitlines())
         is_plain = self.delimiter == "\t" and all(line.count(b"\t") == width - 1 for line in lines)
         stream, numbers, bad = io.StringIO(), [], []
         writer = csv.writer(stream, delimiter=self.delimiter, lineterminator="\n")
