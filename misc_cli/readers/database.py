@@ -1,8 +1,7 @@
 """Rows of a SQLite database, as CSV text, read as any table.
 
 The database is opened read-only, runs one select statement and reaches no other file; the call runs
-in a thread of its own, so that a signal or a deadline ends it. What is hashed is the rows, as text
-in the order in which they came.
+in a thread of its own, so that a signal or a deadline ends it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\
 class Source:
     """One input.
 
-    raw      its bytes as stored, in memory or mapped: hashed, sha256sum says the same of the file
+    raw      its bytes as stored, which are hashed; of a database the rows
     content  unpacked, and UTF-8 without a mark, unless binary
     quotes_span_lines  the user knows of cells with many lines
     is_rows  the rows of a database, as CSV with a header

@@ -2,10 +2,8 @@
 
 The delimiter is the one that splits most rows into the same number of columns. The first row is a
 header when it scores two points: known names, names above numbers, names that only tools give.
-Anything less is data: a headerless file must never lose its first answer. Before the first row may
-stand sizes (240 53 9600), and a title, comments and blank lines above a sure header. Rows one cell
-longer than the header have a name of their own, as R writes it, or an empty last cell. The rows are
-read by pyarrow's parser, with a slow second look when it fails.
+Anything less is data: a headerless file must never lose its first answer. The rows are read by
+pyarrow's parser, with a slow second look when it fails.
 """
 
 from __future__ import annotations
@@ -134,6 +132,7 @@ def open_table(
         next(_records(rest, delimiter))
         n_before = len(lines) - len(list(rest))
         rows = rows[1:]
+        # as R writes rows, a name of their own before them; or an empty cell behind each
         if rows and all(len(row) == len(first) + 1 for row in rows):
             if not any(row[-1].strip() for row in rows):
                 first = [*first, ""]
@@ -208,11 +207,10 @@ def _tell_header(first: Row, below: list[Row], synonyms: Synonyms) -> tuple[bool
     numbers = [bool(cells) and all(map(is_number, cells)) for cells in filled]
     has_numbers = any(map(is_number, names))
     is_new = not any(name in column for name, column in used if name)
-    are_words = is_new and all(re.search(r"[^\W\d]", n) and not re.search(r"\d", n) for n in names)
-    doubtful = bool(below) and are_words
-    points = _points(first, synonyms)
+    are_words = all(re.search(r"[^\W\d]", name) and not re.search(r"\d", name) for name in names)
+    doubtful, points = bool(below) and is_new and are_words, _points(first, synonyms)
     if doubtful:  # a point for ids below, two for numbers
-        with_digits = [c and all(re.search(r"\d", cell) for cell in c) for c in columns]
+        with_digits = (c and all(re.search(r"\d", cell) for cell in c) for c in columns)
         points += sum(numbers) + sum(map(bool, with_digits))
     # nameless, and tells rows apart: a data frame's index
     is_frame = len(names) > 2 and not names[0] and all(names[1:])
@@ -250,8 +248,15 @@ class DelimitedText:
     _line_numbers: list[int] | None = None  # of rows that were written anew
 
     def __post_init__(self) -> None:
+        """Write runs of spaces and tabs as single spaces: pyarrow splits at every one of them."""
         if self.delimiter == SPACE:
-            self.body = pa.py_buffer(_single_spaces(bytes(memoryview(self.body))))
+            data = self.body.to_pybytes()
+            if b'"' in data:  # what is quoted stays as it is
+                quoted = rb'("[^"\n]*")|[ \t]+'
+                data = re.sub(quoted, lambda found: found[1] or b" ", data)
+            else:
+                data = re.sub(rb" +", b" ", data.replace(b"\t", b" "))
+            self.body = pa.py_buffer(re.sub(rb"(?m)^ +| +(?=\r?$)", b"", data))
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
         """Return the lines of rows, in one pass up to the last of them."""
@@ -394,12 +399,3 @@ class DelimitedText:
                 f"would swallow rows ({n_rows:,}); remove the stray quotes, or say "
                 "--quotes-span-lines if this is one cell"
             )
-
-
-def _single_spaces(data: bytes) -> bytes:
-    """Runs of spaces and tabs as single spaces: pyarrow splits at every one of them."""
-    if b'"' in data:  # what is quoted stays as it is
-        data = re.sub(rb'"[^"\n]*"|[ \t]+', lambda m: m[0] if m[0][:1] == b'"' else b" ", data)
-    else:
-        data = re.sub(rb" +", b" ", data.replace(b"\t", b" "))
-    return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", data)

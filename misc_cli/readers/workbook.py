@@ -1,8 +1,4 @@
-"""A sheet of an .xlsx workbook, as CSV text, read as any table.
-
-openpyxl streams its rows. Numbers without a fraction are written as integers:
-Excel knows no others.
-"""
+"""A sheet of an .xlsx workbook, as CSV text, read as any table; openpyxl streams its rows."""
 
 from __future__ import annotations
 
@@ -71,7 +67,7 @@ def _csv(name: str, sheet: Any) -> bytes:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer():  # Excel knows no integers
         return str(int(value))
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
