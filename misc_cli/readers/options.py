@@ -123,10 +123,10 @@ def is_name(given: str) -> bool:
 
 
 def flags_of(options: dict[str, object]) -> str:
-    """Return command-line flags for fields of `ReadOptions`: worker_col → --worker-col."""
+    """Return command-line flags for fields of `ReadOptions`, then others such as --each-question."""
     words = []
-    for field in fields(ReadOptions):
-        value, name = options.get(field.name), field.name.replace("_", "-")
+    for key in dict.fromkeys([*(field.name for field in fields(ReadOptions)), *options]):
+        value, name = options.get(key), key.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
         elif value is not None:

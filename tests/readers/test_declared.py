@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from misc_cli.errors import InputError, MiscWarning
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import ReadOptions, flags_of
 from misc_cli.readers.read import read_answer_columns
 from tests.readers.shaped import read, table
 
@@ -197,3 +197,8 @@ def test_a_form_with_several_questions_about_each_image(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 questions, 'stress'.*'calm'"):
         read(tmp_path, text)
     assert counted(tmp_path, text, question="calm") == (9, 3, 3)
+
+
+def test_flags_stand_in_one_order_and_none_is_lost() -> None:
+    given = {"each_question": True, "header": False, "worker_col": "a b", "sheet": None}
+    assert flags_of(given) == "--worker-col 'a b' --no-header --each-question"
