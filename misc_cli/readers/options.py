@@ -123,7 +123,7 @@ def is_name(given: str) -> bool:
 
 
 def flags_of(options: dict[str, object]) -> str:
-    """Return command-line flags for fields of `ReadOptions`, then others such as --each-question."""
+    """Return command-line flags for fields of `ReadOptions`, then others, as --each-question."""
     words = []
     for key in dict.fromkeys([*(field.name for field in fields(ReadOptions)), *options]):
         value, name = options.get(key), key.replace("_", "-")
