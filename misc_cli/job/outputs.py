@@ -32,7 +32,7 @@ from misc_cli.writers.output_set import (
     write_part,
     write_set,
 )
-from misc_cli.writers.tables import write_pieces, write_table
+from misc_cli.writers.tables import reject_columns, write_pieces, write_table
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
@@ -262,8 +262,6 @@ class OutputSet:
         elif name == METRICS:
             stream.write(gauges(outcome.figures, method_in_words(outcome), outcome.timings))
         elif name == "rejects":
-            from misc_cli.readers.answer_table import reject_columns
-
             write_table(reject_columns(read.rejects if read else []), stream, file)
         else:
             made = run.report(run.record(**facts))

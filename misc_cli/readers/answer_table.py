@@ -118,15 +118,3 @@ def _joined(records: Sequence[Any], name: str) -> Any:
     """Return the columns of a name as one, dictionary-encoded."""
     columns = pa.chunked_array([getattr(one, name) for one in records])
     return columns.unify_dictionaries().combine_chunks()
-
-
-def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
-    """Return file, line and reason of every row that was set aside, by file and line."""
-    found = sorted(
-        (file, line, reason)
-        for file, reason, rows, lines_of in rejects
-        for line in lines_of([int(row) for row in rows])
-    )
-    types = {"file": pa.string(), "line": pa.int64(), "reason": pa.string()}
-    places = enumerate(types.items())
-    return {name: pa.array([row[at] for row in found], own) for at, (name, own) in places}

@@ -7,7 +7,7 @@ Python object per cell. Text is quoted only where it must be, numbers have six d
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import InputError
 
 if TYPE_CHECKING:
+    from misc_cli.readers.answer_table import Rejects
     from misc_cli.readers.source import Source
 
 Columns = Mapping[str, Any]  # name → arrow text (plain or dictionary) or a numpy array
@@ -35,6 +36,18 @@ PROBABILITY = "p_"
 def write_table(columns: Columns, stream: BinaryIO, name: str = "") -> None:
     """Write to `stream` in the format that a file called `name` should have; CSV by default."""
     write_pieces(iter([columns]), stream, name)
+
+
+def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
+    """Return file, line and reason of every row that was set aside, by file and line."""
+    found = sorted(
+        (file, line, reason)
+        for file, reason, rows, lines_of in rejects
+        for line in lines_of([int(row) for row in rows])
+    )
+    types = {"file": pa.string(), "line": pa.int64(), "reason": pa.string()}
+    places = enumerate(types.items())
+    return {name: pa.array([row[at] for row in found], own) for at, (name, own) in places}
 
 
 def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") -> None:
