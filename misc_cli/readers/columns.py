@@ -1,9 +1,7 @@
-"""Find the columns of worker, item and label: by the user's word, by name, else by their values.
+"""Find the columns of worker, item and label by the user's word, or by name.
 
 Of the tiers of names (vocabulary.py) the first that matches decides, and two columns within one
-tier are an error, because a guess between `annotator` and `rater` would be a coin toss. Where no
-name tells, how values come again does: answers to one item differ in who gave them, a worker's
-answers in what they are about.
+tier are an error, because a guess between `annotator` and `rater` would be a coin toss.
 """
 
 from __future__ import annotations
@@ -121,23 +119,18 @@ def choose(
     where: str, names: Sequence[str], given: Given, synonyms: Synonyms = SYNONYMS
 ) -> dict[str, int]:
     """Return role → position by name alone; an error says what is there instead."""
-    by_name = find_roles(names, synonyms)
-    lost = [role for role, places in by_name.items() if not places]
-    if len(names) == 2 == len(synonyms) > len(lost) > 0:  # two columns leave no choice
-        (taken, *_), *_ = filter(None, by_name.values())
-        by_name[lost[0]] = [1 - taken]
-    missing = [role for role in synonyms if given.get(role) is None and not by_name[role]]
+    found = find_roles(names, synonyms)
+    found |= {r: [named(where, names, r, asked)] for r, asked in given.items() if asked is not None}
+    missing = [role for role, places in found.items() if not places]
+    if len(names) == 2 == len(found) and len(missing) == 1:  # two columns leave no choice
+        (taken,) = (places[0] for places in found.values() if places)
+        found[missing.pop()] = [1 - taken]
     if missing:
         raise missing_columns(where, names, missing)
-    chosen: dict[str, int] = {}
-    for role in synonyms:
-        asked = given.get(role)
-        if asked is not None:
-            chosen[role] = named(where, names, role, asked)
-        elif len(by_name[role]) == 1:
-            chosen[role] = by_name[role][0]
-        else:
-            raise rivals(where, role, [names[at] for at in by_name[role]])
+    for role, places in found.items():
+        if len(places) > 1:
+            raise rivals(where, role, [names[at] for at in places])
+    chosen = {role: place for role, (place,) in found.items()}
     twice = [names[at] for at in chosen.values() if [*chosen.values()].count(at) > 1]
     if twice:
         raise InputError(f"{where}: column {twice[0]} would be two of {_and([*chosen])}; name both")
@@ -217,16 +210,13 @@ def with_doubles(names: Sequence[str], every: Sequence[str]) -> list[str]:
 def written(document: Document, names: Sequence[str], *, pattern: bool = False) -> str:
     """Return the shortest declaration of these columns: a pattern, their names, or positions."""
     if pattern and len(names) > 1:
-        for head in range(len(names[0]), 0, -1):
+        for head in range(len(names[0]), -1, -1):
             glob = names[0][:head] + "*"
             if [n for n in document.names if fnmatchcase(n, glob)] == list(names):
                 return glob
-        if list(names) == document.names:
-            return "*"
-    places = [document.names.index(name) + 1 for name in names]
-    plain = [n for n in names if n.strip() and not any(mark in n for mark in ",*?[\n")]
-    if len(plain) == len(names) and len(",".join(names)) < 200:
+    if all(n.strip() and not set(n) & set(",*?[\n") for n in names) and len(",".join(names)) < 200:
         return ",".join(names)
+    places = [document.names.index(name) + 1 for name in names]
     if len(places) > 2 and places == list(range(places[0], places[-1] + 1)):
         return f"{places[0]}-{places[-1]}"
     return ",".join(map(str, places))

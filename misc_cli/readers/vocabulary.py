@@ -17,8 +17,6 @@ def names_in(text: str) -> set[str]:
 
 EMAILS = {"email", "emailaddress"}
 ROLES = ("worker", "item", "label")
-
-
 _NAMES = {
     "worker": """
 worker
@@ -133,27 +131,14 @@ yourname consent age gender date time country
 
 
 # A field for remarks is no question, however short the remarks are.
-_REMARKS = re.compile(
+is_remark = re.compile(
     r"(?i)comment|feedback|remark|suggestion|expl(anation|ain)?($|[._])|reason|justif|rationale"
     r"|(^|[._])notes?$|why|describe|(^|[._])other$"
-)
-
-
-# Names of properties that are judged, not of people who judge.
-_PROPERTY = re.compile(
-    r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
-    re.IGNORECASE,
-)
-
-
-def is_property(word: str) -> bool:
-    """Return whether a word is a property that is judged, not a person who judges."""
-    return _PROPERTY.fullmatch(word) is not None
-
-
-def is_remark(name: str) -> bool:
-    """Return whether a field is for remarks, by its name."""
-    return _REMARKS.search(name) is not None
+).search
+# A word that names a property that is judged, not a person who judges.
+is_property = re.compile(
+    r"(?i).*(ity|ness|ing|[ts]ion|ment|[ae]nce|[ae]ncy|ful|[ai]ble|ive|ism|al|ic|ous|cy|ude)"
+).fullmatch
 
 
 def is_position(given: str) -> bool:
@@ -176,13 +161,8 @@ def words_of(name: str) -> set[str]:
 def singular(name: str) -> str:
     """annotators → annotator, annotators_ids → annotatorid; unknown words stay as they are."""
     known = {word for tiers in SYNONYMS.values() for tier in tiers for word in tier}
-    plain = normalise(name)
-    if plain in known:
-        return name
-    if plain.removesuffix("s") in known:
-        return name.strip()[:-1]
-    shorter = re.sub(r"s?ids?$", "id", plain)
-    return shorter if shorter in known else name
+    forms = (name, re.sub(r"(?i)s\s*$", "", name), re.sub(r"s?ids?$", "id", normalise(name)))
+    return next((form for form in forms if normalise(form) in known), name)
 
 
 def names_of_tools(cells: Sequence[str]) -> int:
