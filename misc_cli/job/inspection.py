@@ -92,7 +92,7 @@ def _question(name: str, parts: list[Part], options: ReadOptions) -> Facts:
     facts["n_answers"] = sum(len(question) for _, question, _ in parts)
     facts |= {"options": [], "samples": _samples(first), "n_gold": 0, "refused": refused}
     if first.kind not in WITH_CLASSES:
-        refused.append(checks.no_classes(first, first.kind))
+        refused.append(checks.no_classes(first))
         return facts
     if first.kind == CHOICES:
         facts["options"] = options_of(first)

@@ -39,7 +39,7 @@ MOST_MARKS = 21  # 0 to 10 by halves
 MOST_OPTIONS = 40
 MOST_CLASSES = 2000  # more are no classes that anybody has spelled by hand
 ALLOW = "--allow-odd reads it all the same"
-OTHER_COLUMN = "name the right column with --label-col"
+OTHER = f"name the right column with --label-col, or {ALLOW}"
 
 _MODELS = names_in("model modelname modelid llm")
 # What a model that was judged gets, rather than what it answered itself.
@@ -51,12 +51,10 @@ Oddity = tuple[str, Sequence[Mapping[str, Any]]]  # what speaks against it, and 
 OTHERS: Sequence[Mapping[str, Any]] = []  # other columns may be meant
 
 
-def no_classes(question: Question, kind: str) -> str:
+def no_classes(question: Question) -> str:
     """Return why a question of this kind cannot be voted on."""
-    return (
-        f"{question.name!r} is of kind {kind}: there are no classes to vote on; {OTHER_COLUMN} or "
-        f"--question, or {ALLOW}"
-    )
+    told = f"{question.name!r} is of kind {question.kind}: there are no classes to vote on"
+    return f"{told}; pick another with --question, or {OTHER}"
 
 
 def several_choices(question: Question) -> str:
@@ -124,24 +122,24 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
             own = np.unique(question.label[:FIRST_ROWS].indices)[n_items == 1][:LOOKED_AT]
             shown = _some(question.label.dictionary.take(own).to_pylist())
             told = f"{share:.0%} of {n_classes:,} classes, {shown}, come with one item only"
-            yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", ()
+            yield f"{told}; {OTHER}", ()
     is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
     if not is_declared and is_measured and n_classes > MOST_MARKS:
-        yield f"{_some(values)} are measured, not chosen; {OTHER_COLUMN}, or {ALLOW}", ()
+        yield f"{_some(values)} are measured, not chosen; {OTHER}", ()
     is_found = not is_declared and options.layout is None
     if is_found and n_classes > MANY_CLASSES and n_pairs > 2 * FEW and agree < 2 * chance:
         told = f"{n_classes:,} classes, {_some(values)}, and answers agree no more than by chance"
-        yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
+        yield f"{told}; {OTHER}", OTHERS
     least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
     if is_found and n_pairs > least and agree < chance / 2:
         told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
         if (_n_beside(question.worker, question.label) > 1).any():  # else they may not meet at all
-            yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", OTHERS
+            yield f"{told}; {OTHER}", OTHERS
     are_fractions = n_answers > 4 and all("." in value for value in values)
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
     if (n_answers >= FEW or are_fractions) and 2 * n_classes > n_answers and not is_scale:
         told = f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}"
-        yield f"{told}; {OTHER_COLUMN}, or {ALLOW}", ()
+        yield f"{told}; {OTHER}", ()
     if options.layout is None and question.columns.get("item") == EACH_COLUMN:
         is_unlike = len(question.item.dictionary) == 2 and share_of_one_item(question, 2) >= 1 / 3
         if n_pairs > 50 and (agree <= chance + 0.03 or is_unlike):
@@ -245,8 +243,8 @@ def doubts(answers: Answers) -> list[str]:
     classes = sorted({name.strip() for name in words if name and name.strip()})
     perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
     told = []
-    if len({"".join(name.split()).casefold() for name in classes}) < len(classes):
-        spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
+    spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
+    if spelled:
         told.append(
             f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces; "
             "--fold-case makes them one"

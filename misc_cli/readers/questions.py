@@ -64,7 +64,7 @@ def pick(
     chosen = _by_name(where, questions, asked, options) if asked is not None else questions
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
     if not candidates and not options.allow_odd:
-        raise InputError(f"{where}: {checks.no_classes(chosen[0], chosen[0].kind)}")
+        raise InputError(f"{where}: {checks.no_classes(chosen[0])}")
     is_picked, n_asked = asked is not None or options.label_col is not None, len(candidates)
     if not is_picked and len(candidates) > 1:
         candidates = _votable(where, candidates)
