@@ -11,13 +11,12 @@ from shlex import quote
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import item_of
-from misc_cli.readers.options import ROW, ReadOptions
+from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
     CONFLICT_ITEMS,
@@ -33,6 +32,7 @@ FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
 CONFLICTS = 0.2  # share of pairs of worker and item with more than one label that is odd
 FIRST_ROWS = 100_000  # of all answers, where only a share is asked for
+FEW_ITEMS = 5
 MANY_CLASSES = 100
 MANY_WORDS = 15
 MOST_MARKS = 21  # 0 to 10 by halves
@@ -66,8 +66,7 @@ def several_choices(question: Question) -> str:
 
 def choices_apart(question: Question) -> list[Mapping[str, Any]]:
     """Return what reads several choices: a question for each option, else sets."""
-    label = question.label
-    if pa.types.is_list(label.type) and len(label.flatten().unique()) > MOST_OPTIONS:
+    if len(question.label.flatten().unique()) > MOST_OPTIONS:
         return []  # marked words, not options
     split = {"question": question.name, "multi": "split", "each_question": True}
     return [split, {"question": question.name, "multi": "set"}, {"multi": "set"}]
@@ -91,16 +90,17 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         names[role] = [value.strip() for value in values if value and value.strip()]
     if not names["label"]:
         return [("every label is empty", OTHERS)]
-    found = [*_labels(question, names["label"], options), *_mixed_up(question, names, options)]
-    others = [value for value in names["label"] if value != "-1"]
+    texts, labels = names["label"], set(names["label"])
+    found = [(f"{told}; {OTHER}", given) for told, given in _labels(question, texts, options)]
+    found += _mixed_up(question, names, options)
     is_wide = question.columns.get("worker") == EACH_COLUMN and options.no_answer is None
-    if is_wide and 0 < len(others) < len(names["label"]) and all(map(str.isdigit, others)):
+    if is_wide and labels > {"-1"} and all(map(str.isdigit, labels - {"-1"})):
         # beside 0 and 1 alone -1 and 1 may be classes, and 0 no answer
-        remedies = () if set(others) <= {"0", "1"} else ({"no_answer": "-1"},)
+        remedies = () if labels <= {"-1", "0", "1"} else ({"no_answer": "-1"},)
         told = "-1 may be a class or no answer; say --no-answer -1 if nobody answered there"
         found.append((f"{told}, or --allow-odd if it is a class", remedies))
     n_rows = len(document.table.sample)
-    n_said = sum(1 for word in question.label[:LOOKED_AT].to_pylist() if word and str(word).strip())
+    n_said = sum(1 for word in question.label[:LOOKED_AT].to_pylist() if word and word.strip())
     if n_said == 1 and n_rows > 2 and not options.has_filters:
         found.append((f"one answer in {n_rows} rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
@@ -110,46 +110,36 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
 
 def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> Iterable[Oddity]:
     """Find labels that are measured, of one item each, or hardly ever the same twice."""
-    is_declared = options.label_col is not None
     n_answers, n_classes = len(question.label), len(question.label.dictionary)
     agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
-    are_numbers = all(map(is_number, values))
-    follows = n_pairs >= FEW and agree == 1 and n_classes > 2  # from the item
-    if not is_declared and (follows or (n_classes > MANY_WORDS and not are_numbers)):
-        share = share_of_one_item(question)
-        if share > 0.5:
-            n_items = _n_beside(question.label[:FIRST_ROWS], question.item)
-            own = np.unique(question.label[:FIRST_ROWS].indices)[n_items == 1][:LOOKED_AT]
-            shown = _some(question.label.dictionary.take(own).to_pylist())
-            told = f"{share:.0%} of {n_classes:,} classes, {shown}, come with one item only"
-            yield f"{told}; {OTHER}", ()
-    is_measured = are_numbers and any("." in value.rstrip("0") for value in values)
-    if not is_declared and is_measured and n_classes > MOST_MARKS:
-        yield f"{_some(values)} are measured, not chosen; {OTHER}", ()
-    is_found = not is_declared and options.layout is None
-    if is_found and n_classes > MANY_CLASSES and n_pairs > 2 * FEW and agree < 2 * chance:
-        told = f"{n_classes:,} classes, {_some(values)}, and answers agree no more than by chance"
-        yield f"{told}; {OTHER}", OTHERS
-    least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
-    if is_found and n_pairs > least and agree < chance / 2:
-        told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
-        if (_n_beside(question.worker, question.label) > 1).any():  # else they may not meet at all
-            yield f"{told}; {OTHER}", OTHERS
-    are_fractions = n_answers > 4 and all("." in value for value in values)
+    are_numbers, shown = all(map(is_number, values)), f"{n_classes:,} classes, {_some(values)}"
+    if options.label_col is None:
+        follows = n_pairs >= FEW and agree == 1 and n_classes > 2  # from the item
+        may_follow = follows or (n_classes > MANY_WORDS and not are_numbers)
+        if may_follow and (share := share_of_one_item(question)) > 0.5:
+            yield f"{shown}, and {share:.0%} of them come with one item only", ()
+        if are_numbers and n_classes > MOST_MARKS and any("." in v.rstrip("0") for v in values):
+            yield f"{_some(values)} are measured, not chosen", ()
+        least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
+        most = chance * (2 if n_classes > MANY_CLASSES else 0.5)
+        if options.layout is None and n_pairs > least and agree < most:
+            told = (
+                f"{shown}: two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
+            )
+            if (_n_beside(question.worker, question.label) > 1).any():  # else they may never meet
+                yield told, OTHERS
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
-    if (n_answers >= FEW or are_fractions) and 2 * n_classes > n_answers and not is_scale:
-        told = f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}"
-        yield f"{told}; {OTHER}", ()
-    if options.layout is None and question.columns.get("item") == EACH_COLUMN:
-        is_unlike = len(question.item.dictionary) == 2 and share_of_one_item(question, 2) >= 1 / 3
-        if n_pairs > 50 and (agree <= chance + 0.03 or is_unlike):
-            told = "answers to a column agree no more than by chance: these may be unlike questions"
-            yield f"{told}; say --layout form --item-col if they are items of one", ()
+    if n_answers >= FEW and 2 * n_classes > n_answers and not is_scale:
+        yield f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}", ()
+    is_form = options.layout is None and question.columns.get("item") == EACH_COLUMN
+    if is_form and n_pairs > 50 and agree <= chance + 0.03:
+        told = "answers to a column agree no more than by chance: these may be unlike questions"
+        yield f"{told} (if they are items of one, say --layout form --item-col)", ()
 
 
-def share_of_one_item(question: Question, least: int = 5) -> float:
+def share_of_one_item(question: Question) -> float:
     """Return which share of the classes comes with one item only; 0 where items are few."""
-    if len(question.item.dictionary) < least or not pa.types.is_dictionary(question.label.type):
+    if len(question.item.dictionary) < FEW_ITEMS:
         return 0.0
     return float((_n_beside(question.label[:FIRST_ROWS], question.item) == 1).mean())
 
@@ -171,20 +161,15 @@ def _mixed_up(
         is_said = normalise(question.columns.get(role, "")) == role
         if len(both) > 1 and not is_said and 2 * len(both) >= min(len(own), len(labels)):
             told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
-            both = [question.columns.get(own, "") for own in (role, "label")]
-            wide = {"layout": "wide", "worker_col": ",".join(map(str, both)), "item_col": ROW}
-            remedies = ({"layout": "wide"}, wide)
-            yield f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}", remedies
+            told = f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}"
+            yield told, [{"layout": "wide"}]
     n_answers, worker = len(question.label), question.columns.get("worker", "")
     is_named = options.worker_from or options.worker_col
     if is_named or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
         return
-    # each answer has a worker or an item of its own, or a model is judged
-    is_odd = n_answers in (len(question.worker.dictionary), len(question.item.dictionary))
-    is_judged = bool(words_of(question.columns["label"]) & _JUDGED)
-    is_judged = is_judged or 2 * n_answers < 3 * len(question.item.dictionary)
-    is_odd |= normalise(worker) in _MODELS and is_judged
-    if is_odd:
+    # a model is judged, or each answer has a worker or an item of its own
+    is_judged = normalise(worker) in _MODELS and words_of(question.columns["label"]) & _JUDGED
+    if is_judged or n_answers in (len(question.worker.dictionary), len(question.item.dictionary)):
         told = f"{worker!r} may be who wrote an item or what was judged; say --worker-col "
         told += f"{quote(worker)} if these gave the labels (none if nobody is named)"
         yield f"{told}, or {ALLOW}", ()

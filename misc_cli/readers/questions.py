@@ -50,10 +50,7 @@ def pick(
     where: str, document: Document, reading: Reading, options: ReadOptions, *, each: bool = False
 ) -> list[Question]:
     """The questions to read, with one label per answer; one unless `each`. A refusal lists them."""
-    questions = [
-        one if options.multi or one.kind != CHOICES else _as_choice(one)
-        for one in reading.questions
-    ]
+    questions = reading.questions if options.multi else [*map(_as_choice, reading.questions)]
     if not questions:
         counts = ", ".join(f"{len(rows):,} {reason}" for reason, rows in reading.aside.items())
         aside = f" ({counts} left out)" if counts else ""
@@ -75,9 +72,8 @@ def pick(
         raise Refusal(f"{told}; name the question with --question")
     found = []
     for one in candidates or chosen:
-        found += single(where, one, options) if one.kind == CHOICES else [one]
-    if asked is not None and asked in [question.name for question in found]:
-        found = [question for question in found if question.name == asked]
+        found += single(where, one, options)
+    found = [one for one in found if one.name == asked] or found  # an option of a question
     if len(found) > 1 and not each:
         raise _several(where, found)
     return found
@@ -93,7 +89,7 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
     if not voted:
         return Refusal(
-            f"{told}: each word is said of one item only: typed, not chosen; nothing to vote on"
+            f"{told}: each word is of one item only: typed, not chosen; nothing to vote on"
         )
     is_log = len(voted) > MANY_NUMBERS and all(one.kind != CHOICE for one in voted)
     is_log = is_log and not (_are_alike(voted) and min(map(_n_said, voted)) > 0.9 * most)
@@ -137,12 +133,14 @@ def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
     )
 
 
-def _n_said(question: Question) -> int:
-    """Return how many answers are not empty."""
+def _n_said(question: Question, least: int = 1) -> int:
+    """Return how many answers are not empty, or hold so many choices."""
     if question.kind == CHOICES:
-        return int(pc.sum(pc.greater(pc.list_value_length(question.label), 0)).as_py() or 0)
-    said = pc.not_equal(pc.utf8_trim_whitespace(question.label.dictionary), "")
-    return int(pc.sum(said.take(question.label.indices)).as_py() or 0)
+        said = pc.greater_equal(pc.list_value_length(question.label), least)
+    else:
+        filled = pc.not_equal(pc.utf8_trim_whitespace(question.label.dictionary), "")
+        said = filled.take(question.label.indices)
+    return int(pc.sum(said).as_py() or 0)
 
 
 def _is_alone(question: Question) -> bool:
@@ -210,14 +208,13 @@ def _by_name(
     where: str, questions: Sequence[Question], asked: str, options: ReadOptions
 ) -> list[Question]:
     """By its name, by its name without case, or by that of one option (mood.angry)."""
-    for key in (str, str.casefold):
-        found = [question for question in questions if key(question.name) == key(asked)]
-        if found:
-            return found
-    found = [q for q in questions if asked.startswith(f"{q.name}.") and options.multi == "split"]
-    if found:
-        return found
-    raise InputError(f"{where}: no question {asked!r}; there are {listing(questions)}")
+    found = [one for one in questions if one.name == asked]
+    found = found or [one for one in questions if one.name.casefold() == asked.casefold()]
+    if options.multi == "split":
+        found = found or [one for one in questions if asked.startswith(f"{one.name}.")]
+    if not found:
+        raise InputError(f"{where}: no question {asked!r}; there are {listing(questions)}")
+    return found
 
 
 def single(where: str, question: Question, options: ReadOptions) -> list[Question]:
@@ -238,8 +235,7 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
 
 def _as_choice(question: Question) -> Question:
     """Return several choices as sets where hardly an answer holds more than one."""
-    n_several = pc.sum(pc.greater(pc.list_value_length(question.label), 1)).as_py() or 0
-    if n_several > FEW_SETS * _n_said(question):
+    if question.kind != CHOICES or _n_said(question, 2) > FEW_SETS * _n_said(question):
         return question
     sets = _as_sets(question)
     return sets if len(sets.label.dictionary) <= checks.MANY_WORDS else question
