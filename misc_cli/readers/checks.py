@@ -7,6 +7,7 @@ thousand answers and ten million.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from shlex import quote
 from typing import Any
 
@@ -26,7 +27,7 @@ from misc_cli.readers.reading import (
     share_of_conflicts,
 )
 from misc_cli.readers.values import DATES, is_number, kind_of_values, mark_region
-from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise, words_of
+from misc_cli.readers.vocabulary import ROLES, WEAK_WORKERS, names_in, normalise, words_of
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
@@ -85,7 +86,7 @@ def refuse(question: Question, options: ReadOptions, document: Document) -> None
 def oddities(question: Question, options: ReadOptions, document: Document) -> list[Oddity]:
     """Return what speaks against this reading, worst first; what was declared is not doubted."""
     names = {}
-    for role in ("worker", "item", "label"):
+    for role in ROLES:
         values = getattr(question, role).dictionary[:LOOKED_AT].to_pylist()
         names[role] = [value.strip() for value in values if value and value.strip()]
     if not names["label"]:
@@ -99,10 +100,6 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         remedies = () if labels <= {"-1", "0", "1"} else ({"no_answer": "-1"},)
         told = "-1 may be a class or no answer; say --no-answer -1 if nobody answered there"
         found.append((f"{told}, or --allow-odd if it is a class", remedies))
-    n_rows = len(document.table.sample)
-    n_said = sum(1 for word in question.label[:LOOKED_AT].to_pylist() if word and word.strip())
-    if n_said == 1 and n_rows > 2 and not options.has_filters:
-        found.append((f"one answer in {n_rows} rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
         found += _repeats(question, document)
     return found
@@ -120,14 +117,12 @@ def _labels(question: Question, values: Sequence[str], options: ReadOptions) -> 
             yield f"{shown}, and {share:.0%} of them come with one item only", ()
         if are_numbers and n_classes > MOST_MARKS and any("." in v.rstrip("0") for v in values):
             yield f"{_some(values)} are measured, not chosen", ()
-        least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
         most = chance * (2 if n_classes > MANY_CLASSES else 0.5)
-        if options.layout is None and n_pairs > least and agree < most:
-            told = (
-                f"{shown}: two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
-            )
-            if (_n_beside(question.worker, question.label) > 1).any():  # else they may never meet
-                yield told, OTHERS
+        least = FEW if question.columns.get("worker") == EACH_COLUMN else 2 * FEW
+        is_odd = options.layout is None and n_pairs > least and agree < most
+        if is_odd and (_n_beside(question.worker, question.label) > 1).any():  # else none may meet
+            told = f"two answers to an item agree in {agree:.0%}, by chance in {chance:.0%}"
+            yield f"{shown}: {told}", OTHERS
     is_scale = n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values)
     if n_answers >= FEW and 2 * n_classes > n_answers and not is_scale:
         yield f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}", ()
@@ -179,10 +174,9 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     """Find several answers of a worker to one item: something tells them apart."""
     roles, names = question.columns, document.names
     free = [n for n in names if n not in roles.values()]
-    n_pairs, n_again, n_conflicts = share_of_conflicts(
-        question.worker, question.item, question.label
-    )
-    n_rows = int((np.asarray(question.item.indices) < CONFLICT_ITEMS).sum())
+    worker, item, label = question.worker, question.item, question.label
+    n_pairs, n_again, n_conflicts = share_of_conflicts(worker, item, label)
+    n_rows = int((np.asarray(item.indices) < CONFLICT_ITEMS).sum())
     n_rows = min(n_rows, CONFLICT_ITEMS * 100)
     regions = [n for n in free if mark_region([n.rpartition(".")[2]])]
     regions = [n for n in regions if kind_of_values(document.sampled(n), 0).name != DATES]
@@ -203,14 +197,13 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
         few = [n for n in profile.names if n in free and 2 <= len(profile.values(n)) <= 30]
         few = [n for n in few if not all(map(is_number, profile.values(n)))]
         apart = (n for n in few if profile.tells_apart([roles["worker"], roles["item"]], n))
-        column = next(apart, None)
-        if column is not None:
+        for column in islice(apart, 1):
             by = f"Column {column!r} tells them apart: --group-by {quote(column)} reads questions."
         if document.table.header:  # columns under which a worker answers an item once
             parts = [n for n in profile.names if n not in (roles["worker"], roles["label"])]
-            item, _ = item_of(profile, roles["worker"], parts)
+            found, _ = item_of(profile, roles["worker"], parts)
             given = {"worker_col": roles["worker"], "label_col": roles["label"]}
-            remedies = [{**given, "item_col": written(document, item)}] if item else OTHERS
+            remedies = [{**given, "item_col": written(document, found)}] if found else OTHERS
     if 2 * n_conflicts < n_pairs and not is_repeated:
         by += " If these are corrections, say --duplicates last, first or all"
     told = f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels"
@@ -219,45 +212,37 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     yield f"{told}: are there several questions? {by}", remedies
 
 
-def doubts(answers: Answers) -> list[str]:
-    """Return what is odd about answers, for warnings; the first rows tell."""
-    worker, item, label = (
-        getattr(answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
-    )
+def doubts(answers: Answers) -> Iterable[str]:
+    """Find what is odd about answers, for warnings; the first rows tell."""
+    worker, item, label = (getattr(answers, role)[:FIRST_ROWS] for role in ROLES)
     words = label.dictionary.to_pylist() if len(label.dictionary) <= MOST_CLASSES else []
     classes = sorted({name.strip() for name in words if name and name.strip()})
-    perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
-    told = []
     spelled = [" and ".join(map(repr, names)) for names in spelled_alike(classes)]
     if spelled:
-        told.append(
-            f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces; "
-            "--fold-case makes them one"
-        )
+        told = f"{', '.join(spelled[:3])} are different classes and differ only in case or spaces"
+        yield f"{told}; --fold-case makes them one"
+    perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == "None"]
     if 0 < len(perhaps) < len(classes):
         count = "counts as a class" if len(perhaps) == 1 else "count as classes"
-        told.append(
-            f"{' and '.join(map(repr, perhaps))} {count}; if nobody answered there, say "
-            f"--no-answer '{','.join(perhaps)}'"
-        )
+        told = f"{' and '.join(map(repr, perhaps))} {count}; if nobody answered there, say"
+        yield f"{told} --no-answer '{','.join(perhaps)}'"
     if len(label) < 2 * FEW:
-        return told
+        return
     agree, chance, n_pairs = agreement(item.indices, label.indices)
     counts = np.bincount(np.asarray(label.indices))
     n_classes = int((counts > 0).sum())
     if not n_pairs:
-        told.append("one answer to each item: nothing to vote on")
+        yield "one answer to each item: nothing to vote on"
     elif n_classes > 1 and agree == 0:
-        told.append("no two answers to an item agree, so all are tied; is this the label's column?")
+        yield "no two answers to an item agree, so all are tied; is this the label's column?"
     elif n_classes > MANY_CLASSES and agree < 2 * chance:
-        told.append(f"{n_classes:,} classes, and answers agree no more than by chance")
+        yield f"{n_classes:,} classes, and answers agree no more than by chance"
     elif (counts == 1).sum() * 2 > n_classes > 12:
-        told.append(f"most of {n_classes:,} classes are seen once")
+        yield f"most of {n_classes:,} classes are seen once"
     _, own = np.unique(np.asarray(worker.indices), return_counts=True)
     is_often = n_classes > 1 and len(own) > 2 and own.min() > 4
     if is_often and (_n_beside(worker, label) == 1).all():
-        told.append("each worker gives one label only")
-    return told
+        yield "each worker gives one label only"
 
 
 def spelled_alike(classes: Iterable[str]) -> list[list[str]]:

@@ -53,9 +53,7 @@ class Layout:
         self, document: Document, paths: Mapping[str, str] | None = None
     ) -> dict[str, object]:
         """Return the fields of `ReadOptions` that declare the same, with columns by their paths."""
-        given: dict[str, object] = {}
-        if self.name != "long":
-            given["layout"] = self.name
+        given: dict[str, object] = {} if self.name == "long" else {"layout": self.name}
         several = {"wide": "worker", "form": "item", "counts": "label"}.get(self.name)
         for role in ("worker", "item", "label"):
             names = getattr(self, role)
@@ -141,10 +139,8 @@ def missing_columns(
     where: str, names: Sequence[str], missing: Sequence[str], hint: str = ""
 ) -> Refusal:
     """Return an error that names all that is missing at once, and what is there."""
-    flags = _and([flag(role) for role in missing])
-    it = "it" if len(missing) == 1 else "them"
     told = f"{where}: no {_and(missing)} column among {listing(names)}"
-    return Refusal(f"{told}; name {it} with {flags}{hint}", is_open=True)
+    return Refusal(f"{told}; say {_and([*map(flag, missing)])}{hint}", is_open=True)
 
 
 def rivals(where: str, role: str, names: Sequence[str]) -> Refusal:
@@ -187,14 +183,13 @@ def select(document: Document, role: str, given: str) -> tuple[str, ...]:
     found: list[str] = []
     for part in [given] if given in names else map(str.strip, given.split(",")):
         span = re.fullmatch(r"(\d+)-(\d+)", part)
-        dotted = [name for name in names if name.startswith(f"{part}.")]
         like = [name for name in names if fnmatchcase(name, part)]
         if part in names:
             found.append(part)
         elif span and 0 < int(span[1]) <= int(span[2]) <= len(names):
             found += names[int(span[1]) - 1 : int(span[2])]
-        elif like or (dotted and normalise(part) not in map(normalise, names)):
-            found += like or dotted  # a pattern, or a path to an object: all that is in it
+        elif like:
+            found += like
         else:
             found.append(names[named(document.name, names, role, part)])
     return tuple(dict.fromkeys(found))

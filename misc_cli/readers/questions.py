@@ -36,7 +36,6 @@ YES, NO = "yes", "no"
 MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
 MANY_WORDS = 3  # of an answer on average: sentences, not choices
 FEW_SETS = 0.05  # of the answers: so few hold several choices that one is asked for
-ALONE = "each item has one answer in this file: give the others' answers, too"
 # What a page keeps of its own: tests of the worker and worked examples.
 _OF_PAGE = names_in("quiz attempt attempts numanswered example examples fail captcha")
 NOTHING = "(none)"  # the class of an answer that chose no option at all
@@ -62,14 +61,11 @@ def pick(
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
     if not candidates and not options.allow_odd:
         raise InputError(f"{where}: {checks.no_classes(chosen[0])}")
-    is_picked, n_asked = asked is not None or options.label_col is not None, len(candidates)
+    is_picked = asked is not None or options.label_col is not None
     if not is_picked and len(candidates) > 1:
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
-    if not (is_picked or each) and n_asked > 1 == len(candidates[0].item.unique()):
-        told = f"{where}: one item for all, and {n_asked} questions: a survey"
-        raise Refusal(f"{told}; name the question with --question")
     found = []
     for one in candidates or chosen:
         found += single(where, one, options)
@@ -84,8 +80,9 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     most = max(map(_n_said, questions))
     questions = sorted(questions, key=lambda one: _rank(one, most))
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
-    if all(map(_is_alone, questions)):
-        return Refusal(f"{told}; {ALONE}, and pick one with --question")
+    if all(len(one.item.unique()) == len(one) for one in questions):
+        alone = "each item has one answer in this file: give the others' answers, too"
+        return Refusal(f"{told}; {alone}, and pick one with --question")
     voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
     if not voted:
         return Refusal(
@@ -124,10 +121,13 @@ def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
     what is about the item, or are sentences; then choices go before marks.
     """
     words = [] if question.kind == CHOICES else question.label.dictionary.to_pylist()
+    told, of_worker = _agreement(question), _agreement(question, "worker")
+    # each worker says the same of all items, as of a mother tongue
+    is_of_worker = of_worker.n_pairs >= checks.FEW and of_worker.agree > max(0.95, told.agree)
     return (
-        bool(_CHECK.search(question.name)) or _is_of_worker(question),
+        bool(_CHECK.search(question.name)) or is_of_worker,
         2 * _n_said(question) < most,
-        not _agrees(question),
+        told.n_pairs >= checks.FEW and not told.chance < told.agree < 1,
         sum(len(word.split()) for word in words) > MANY_WORDS * len(words),
         (CHOICE, CHOICES, NUMBER).index(question.kind),
     )
@@ -143,26 +143,11 @@ def _n_said(question: Question, least: int = 1) -> int:
     return int(pc.sum(said).as_py() or 0)
 
 
-def _is_alone(question: Question) -> bool:
-    return len(question.item.unique()) == len(question)
-
-
 def _agreement(question: Question, role: str = "item") -> Agreement:
     """Return how far answers to an item (or of a worker) agree; sets are not compared."""
     if question.kind == CHOICES:
         return Agreement(0.0, 0.0, 0)
     return agreement(getattr(question, role).indices, question.label.indices)
-
-
-def _is_of_worker(question: Question) -> bool:
-    """Return whether each worker says the same of all items, as of a mother tongue."""
-    told = _agreement(question, "worker")
-    return told.n_pairs >= checks.FEW and told.agree > max(0.95, _agreement(question).agree)
-
-
-def _agrees(question: Question) -> bool:
-    told = _agreement(question)
-    return told.n_pairs < checks.FEW or told.chance < told.agree < 1
 
 
 def _follows_item(question: Question) -> bool:
@@ -228,8 +213,6 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
     if options.allow_odd:
         return [_relabelled(question, str)]
     told = f"{where}: {checks.several_choices(question)}"
-    if _is_alone(question):
-        raise Refusal(f"{told}; {ALONE}")
     raise Refusal(told, checks.choices_apart(question))
 
 

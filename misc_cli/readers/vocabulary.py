@@ -64,10 +64,7 @@ truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel corre
 """)
 
 # Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
-_PREFIXED = {
-    "item": re.compile(r"input[.:]", re.IGNORECASE),
-    "label": re.compile(r"(answer\.|output:)", re.IGNORECASE),
-}
+_PREFIXED = {"item": r"(?i)input[.:]", "label": r"(?i)answer\.|output:"}
 
 # A column that is one worker's: rater_1, annotator b sentiment, label.worker3, w7.
 WORKER_WORDS = (
@@ -139,10 +136,7 @@ is_remark = re.compile(
 is_property = re.compile(
     r"(?i).*(ity|ness|ing|[ts]ion|ment|[ae]nce|[ae]ncy|ful|[ai]ble|ive|ism|al|ic|ous|cy|ude)"
 ).fullmatch
-
-
-def is_position(given: str) -> bool:
-    return given.isascii() and given.isdigit() and len(given) < 19 and int(given) > 0
+is_position = re.compile("[1-9][0-9]{,17}").fullmatch
 
 
 def normalise(name: str) -> str:
@@ -193,7 +187,7 @@ def find_roles(
         pattern = _PREFIXED.get(role)
         exact = any(known[at] in (role, f"{role}id", "hitid") for at in found[role])
         if pattern and not exact:
-            prefixed = [at for at, name in enumerate(names) if pattern.match(name)]
+            prefixed = [at for at, name in enumerate(names) if re.match(pattern, name)]
             # Several inputs describe one task, so its id serves; several answers are a choice.
             if len(prefixed) == 1 or (prefixed and not found[role]):
                 found[role] = prefixed

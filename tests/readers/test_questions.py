@@ -92,17 +92,6 @@ def test_the_question_that_all_answered_in_few_words_is_proposed(tmp_path: Path)
     assert str(refused.value).endswith("--question mood")
 
 
-def test_one_item_for_all_is_a_survey_unless_a_question_is_named(tmp_path: Path) -> None:
-    asked = {
-        "quiz_attempts": lambda item, who: who,
-        "mood": lambda item, who: "ab"[who % 2],
-    }
-    text = _batch(asked, n_items=1)
-    with pytest.raises(InputError, match="one item for all, and 2 questions: a survey"):
-        read(tmp_path, text)
-    assert len(read(tmp_path, text, question="mood").answers) == 3
-
-
 def test_a_batch_without_workers_is_answers_of_nobody(tmp_path: Path) -> None:
     mood = {"mood": lambda item, who: "pos" if (item + who) % 5 else "neg"}
     with pytest.raises(InputError, match=r"nobody knows who answered\n.*--worker-col none"):
