@@ -17,7 +17,7 @@ from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import item_of
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import ROW, ReadOptions
 from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
     CONFLICT_ITEMS,
@@ -157,7 +157,9 @@ def _mixed_up(
         if len(both) > 1 and not is_said and 2 * len(both) >= min(len(own), len(labels)):
             told = f"{_some(both)} are {role}s and labels at once: a column for each worker?"
             told = f"{told} Then say --layout wide, else --{role}-col, or {ALLOW}"
-            yield told, [{"layout": "wide"}]
+            pair = ",".join(question.columns.get(one, "") for one in (role, "label"))
+            by_pair = {"layout": "wide", "worker_col": pair, "item_col": ROW}
+            yield told, [{"layout": "wide"}, by_pair]
     n_answers, worker = len(question.label), question.columns.get("worker", "")
     is_named = options.worker_from or options.worker_col
     if is_named or n_answers < FEW or normalise(worker) not in WEAK_WORKERS:

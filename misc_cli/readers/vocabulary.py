@@ -126,7 +126,6 @@ startdate enddate collectorid datecreated datemodified ipaddress recordeddate fi
 yourname consent age gender date time country
 """)
 
-
 # A field for remarks is no question, however short the remarks are.
 is_remark = re.compile(
     r"(?i)comment|feedback|remark|suggestion|expl(anation|ain)?($|[._])|reason|justif|rationale"
