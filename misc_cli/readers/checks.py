@@ -100,6 +100,9 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         remedies = () if labels <= {"-1", "0", "1"} else ({"no_answer": "-1"},)
         told = "-1 may be a class or no answer; say --no-answer -1 if nobody answered there"
         found.append((f"{told}, or --allow-odd if it is a class", remedies))
+    n_said = sum(1 for word in question.label[:LOOKED_AT].to_pylist() if word and word.strip())
+    if n_said == 1 and len(document.table.sample) > 2 and not options.has_filters:
+        found.append(("one answer in several rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
         found += _repeats(question, document)
     return found
