@@ -161,7 +161,7 @@ def test_a_consensus_among_the_workers_is_nobodys_answer(tmp_path: Path, nobody:
 def test_a_text_of_the_item_is_not_what_was_said(tmp_path: Path) -> None:
     rows = [(w, i, f"text of {i}", label) for w, i, label in ANSWERS]
     path = written(tmp_path, "rater_id,item_id,response,Q_overall", rows)
-    with pytest.raises(InputError, match=r"'response' is the same for all .*--label-col Q_overall"):
+    with pytest.raises(InputError, match=r"'Q_overall' and 'response' may each .*"):
         triplets(path)
     assert triplets(path, label_col="Q_overall") == RIGHT
 

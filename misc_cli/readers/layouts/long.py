@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -85,16 +84,13 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
 
     The user's word goes before names, names before structure (keys.py).
     """
-    if document.table.header is False:
-        return _headerless(document, options, notes)
-    names, profile = document.names, Profile(document)
-    declared = {
-        role: list(select(document, role, asked))
-        for role, asked in options.columns.items()
-        if asked is not None
-    }
+    given = {role: asked for role, asked in options.columns.items() if asked is not None}
+    declared = {role: select(document, role, asked) for role, asked in given.items()}
     if options.worker_from is not None:
-        declared["worker"] = []
+        declared["worker"] = ()
+    if document.table.header is False:
+        return _headerless(document, options, declared, notes)
+    names, profile = document.names, Profile(document)
     said = [name for own in declared.values() for name in own]
     found = {
         role: [names[at] for at in places if names[at] not in said]
@@ -103,7 +99,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     if len(names) > 3 and profile.n_rows >= 20:  # one value names nothing
         found["item"] = [name for name in found["item"] if profile.n_distinct(name) > 1]
     found.update({role: _one_of_same(profile, own) for role, own in found.items() if own[1:]})
-    found.update(declared)
+    found.update({role: [*own] for role, own in declared.items()})
     worker, item = found["worker"], found["item"]
     ids = [name for name in profile.names if normalise(name) in ("id", "uid")][:1]
     is_text = "item" not in declared and bool(set(map(normalise, item)) & _TEXTS)
@@ -124,8 +120,10 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         is_only = len(rest) == 1 and not about  # whatever it is called
         found["label"] = rest if is_only else list(labels_of(profile, worker, item, parts=set()))
     is_single = all(len(own) == 1 for own in found.values()) and len(names) > 3
-    if is_single and "label" not in declared:
-        _refuse_consensus(profile, found)
+    if is_single and "label" not in declared and follows(profile, item, found["label"][0]):
+        others = labels_of(profile, worker, item)[:1]
+        if others:  # a consensus, or a text of the item, beside what workers gave
+            raise rivals(document.name, "label", [*others, *found["label"]])
     missing = [r for r, own in found.items() if not own and (r not in declared or r == "label")]
     is_pair = missing == ["worker"] and len(names) == 2
     is_pair = is_pair and LEAST_EACH * profile.n_distinct(*item) <= profile.n_rows
@@ -141,10 +139,10 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         if role not in declared and len(found[role]) > 1:
             raise rivals(document.name, role, found[role])
     chosen = [name for own in found.values() for name in own]
-    if len(set(chosen)) < len(chosen):
-        twice = next(name for name in chosen if chosen.count(name) > 1)
+    twice = [name for name in chosen if chosen.count(name) > 1]
+    if twice:
         raise InputError(
-            f"{document.name}: column {twice} would be two of worker, item and label; "
+            f"{document.name}: column {twice[0]} would be two of worker, item and label; "
             "set --worker-col, --item-col and --label-col"
         )
     return Layout("long", **{role: tuple(own) for role, own in found.items()})
@@ -158,26 +156,17 @@ def _one_of_same(profile: Profile, names: list[str]) -> list[str]:
     return [max(names, key=lambda name: int(profile.filled(name).sum()))] if is_same else names
 
 
-def _refuse_consensus(profile: Profile, found: Mapping[str, list[str]]) -> None:
-    """Refuse a label that never differs within an item, beside another that does."""
-    (label,), item = found["label"], found["item"]
-    if not follows(profile, item, label):
-        return
-    for name in labels_of(profile, found["worker"], item)[:1]:
-        raise Refusal(
-            f"{profile.document.name}: {label!r} is the same for all answers to an item and "
-            f"{name!r} is not: which one did the workers give? Say --label-col {quote(name)} "
-            f"or --label-col {quote(label)}",
-            [{"label_col": name}],
-        )
-
-
-def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> Layout:
+def _headerless(
+    document: Document,
+    options: ReadOptions,
+    declared: Mapping[str, tuple[str, ...]],
+    notes: list[str],
+) -> Layout:
     """Return the columns of a file without a header: by position, by looks, by counts."""
-    names, given, table = document.names, options.columns, document.table
+    names, table = document.names, document.table
     shown = ", ".join(" ".join(cell.split())[:40] for cell in table.first_row[:5])
     shown = shown.encode("utf-8", "replace").decode()
-    if len(table.sample) == 1 and not any(given.values()) and options.header is None:
+    if len(table.sample) == 1 and not declared and options.header is None:
         raise EmptyFile(
             f"{document.name}: only one row ({shown}); if it is a header, there are no answers, "
             "else say --no-header and name the columns by position"
@@ -190,13 +179,10 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
             "the columns with --worker-col, --item-col and --label-col, else say --no-header",
             is_open=True,
         )
-    if any(given.values()) or options.worker_from is not None:
-        chosen = {role: select(document, role, asked) for role, asked in given.items() if asked}
-        if options.worker_from is not None:
-            chosen["worker"] = ()
-        told = {role: str(names.index(c[0]) + 1) for role, c in chosen.items() if c}
-        places = by_position(document, told, [r for r in given if chosen.get(r) != ()])
-        return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **chosen})
+    if declared:
+        told = {role: str(names.index(own[0]) + 1) for role, own in declared.items() if own}
+        places = by_position(document, told, [r for r in options.columns if declared.get(r) != ()])
+        return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **declared})
     profile = Profile(document)
     looks = [_looks(document.sampled(name)) for name in names]
     # of three, who answers what comes again, but not the pair, and a label names no row

@@ -160,13 +160,10 @@ def cells_as_answers(
     gold = [name for name in _gold_columns(document) if name not in several.taken]
     is_known = len(gold) == 1 and not (is_form or is_counted)
     known = known_of(names, document.columns(gold)[0]) if is_known else None
-    people = [
-        pc.utf8_trim_whitespace(c.cast(pa.string())) for c in document.columns(several.people)
-    ]
+    people = _texts(document, several.people) if several.people else None
     gaps, questions = [], []
     for question, of_column in several.columns.items():
-        columns = [column.cast(pa.string()) for column in document.columns([*of_column.values()])]
-        cells = pc.utf8_trim_whitespace(pa.concat_arrays(columns))
+        cells = _texts(document, [*of_column.values()])
         missing = pc.is_in(cells, pa.array(MISSING))
         if not is_signed:
             missing = pc.or_(missing, pc.starts_with(cells, "-"))
@@ -176,8 +173,8 @@ def cells_as_answers(
         gaps.append(np.flatnonzero(np.asarray(missing)) % n_rows)
         rows, which = kept % n_rows, pa.array(kept // n_rows, pa.int32())
         by_row = names.take(rows)
-        if people:
-            by_column = pa.concat_arrays(people).take(kept).dictionary_encode()
+        if people is not None:
+            by_column = people.take(kept).dictionary_encode()
         else:
             by_column = pa.DictionaryArray.from_arrays(which, pa.array([*of_column], pa.string()))
         who, what, label = by_column, by_row, cells.take(kept).dictionary_encode()
@@ -192,7 +189,7 @@ def cells_as_answers(
         found = Question(question, CHOICE, who, what, label, rows, known, roles)
         if out is not None:
             found = take(found, np.flatnonzero(~out[rows]))
-        if is_form or people:
+        if is_form or several.people:
             refuse_nameless(document, found, ("worker", "item"))
         kind, labels = (CHOICE, found.label) if is_counted else by_kind(found.label)
         questions.append(replace(found, kind=kind, label=labels))
@@ -212,6 +209,12 @@ def cells_as_answers(
         has_workers=not is_counted,
         layout=layouts[several.layout] if len(questions) == 1 else None,
     )
+
+
+def _texts(document: Document, names: Sequence[str]) -> Any:
+    """Return the trimmed cells of columns, one column after the other."""
+    columns = [column.cast(pa.string()) for column in document.columns(names)]
+    return pc.utf8_trim_whitespace(pa.concat_arrays(columns))
 
 
 def _counts(document: Document, cells: Any) -> Any:
@@ -329,18 +332,16 @@ def find_wide(document: Document) -> Several | None:
     return Several("wide", sure, why) if sure else None
 
 
+_STEM = re.compile(r"(.*[\W_])([A-Za-z]\d+)|(.*\D|)(\d+)|(\D*)(\d)(\D+)|(.*[\W_]|)([A-Za-z])")
+
+
 def stem_and_key(name: str) -> tuple[str, str]:
     """Return a name around its number (or letter), and that; words have an empty stem."""
-    patterns = (
-        r"(.*[\W_])([A-Za-z]\d+)()",
-        r"(.*\D|)(\d+)()",
-        r"(\D*)(\d)(\D+)",
-        r"(.*[\W_]|)([A-Za-z])()",
-    )
-    for pattern in patterns:
-        if match := re.fullmatch(pattern, name.strip()):
-            return f"{match[1]}#{match[3]}", match[2]
-    return "", name
+    match = _STEM.fullmatch(name.strip())
+    if match is None:
+        return "", name
+    before, key, *after = (part for part in match.groups() if part is not None)
+    return f"{before}#{''.join(after)}", key
 
 
 def find_pairs(document: Document) -> Several | None:
