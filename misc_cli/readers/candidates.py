@@ -27,6 +27,7 @@ from misc_cli.readers.document import Document
 from misc_cli.readers.keys import find_keys, follows, is_key
 from misc_cli.readers.layouts import exploded_cells
 from misc_cli.readers.layouts.cells import listed
+from misc_cli.readers.layouts.long import looks_of
 from misc_cli.readers.layouts.nested import (
     INNER,
     OUTER,
@@ -50,7 +51,6 @@ from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import (
     MOST_KAPPA,
-    Agreement,
     agreement,
     are_classes,
     item_side,
@@ -58,7 +58,7 @@ from misc_cli.readers.reading import (
 )
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import FEW_CLASSES, is_number
-from misc_cli.readers.vocabulary import WORKER_NAME, normalise, words_of
+from misc_cli.readers.vocabulary import normalise, words_of
 
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
@@ -95,7 +95,7 @@ def declared(error: InputError, path: str, source: Source, options: ReadOptions)
     if encoding is not None and path != STDIN:
         options = replace(options, encoding=encoding[1])
         source = open_source(path, options)
-        found = list(filter(None, [_tried(source, options, {}, is_guess=False)]))
+        found = _tried(source, options, {}, is_guess=False)
     elif isinstance(error, Refusal):
         found = candidates(source, options, error)
     if not found:
@@ -126,7 +126,7 @@ def candidates(
     found: list[Candidate] = []
     remedies = getattr(error, "remedies", ())
     for given in remedies:
-        found += filter(None, [_tried(source, options, given, is_guess=False)])
+        found += _tried(source, options, given, is_guess=False)
         if len(found) == most or time.process_time() - started > MOST_SECONDS:
             return found
     if found or any(options.columns.values()) or not getattr(error, "is_open", True):
@@ -136,7 +136,7 @@ def candidates(
     for score, given in guesses[:MOST_TRIED]:
         if found and time.process_time() - started > MOST_SECONDS:
             break
-        found += filter(None, [_tried(source, options, given, is_guess=True, score=score)])
+        found += _tried(source, options, given, is_guess=True, score=score)
         n_tried += 1
     is_only = not remedies and n_tried == len(guesses) and len(found) == 1
     is_only = is_only and EACH not in found[0].given
@@ -151,8 +151,8 @@ def _tried(
     is_guess: bool,
     score: float = 0.0,
     depth: int = 2,
-) -> Candidate | None:
-    """Read a file in another way; a refusal that itself names a remedy is followed once more."""
+) -> list[Candidate]:
+    """Read a file in another way, if it is plausible; a remedy of its refusal is followed, too."""
     from misc_cli.readers.read import read_source
 
     fields = {name: value for name, value in given.items() if name != EACH}
@@ -163,12 +163,11 @@ def _tried(
             tables = read_source(source, declared, each=EACH in given)
     except Refusal as error:
         for remedy in error.remedies if depth > 1 else ():
-            found = _tried(source, declared, remedy, is_guess=is_guess, depth=depth - 1)
-            if found is not None:
-                return replace(found, given={**given, **found.given})
-        return None
+            for found in _tried(source, declared, remedy, is_guess=is_guess, depth=depth - 1):
+                return [replace(found, given={**given, **found.given})]
+        return []
     except (MiscError, ValueError, KeyError, IndexError):
-        return None
+        return []
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
     told = agreement(answers.item.indices, answers.label.indices)
@@ -177,11 +176,11 @@ def _tried(
     n_once, n_again, _ = share_of_conflicts(answers.worker, answers.item, answers.label)
     is_few = is_few or 2 * n_again > n_once  # a worker's rows are about something else
     if is_few or told.n_pairs == 0 or not are_classes(answers.item, answers.label):
-        return None
+        return []
     if not is_guess:  # of the file's own questions, unless it is about the item
         is_said = n_classes <= max(2, len(answers) / 4)
         is_said = is_said and not ("item_col" in given and told.agree == 1)
-        return Candidate(given, table) if is_said else None
+        return [Candidate(given, table)] if is_said else []
     layout = given.get("layout", "long")
     is_key = layout == "long" and {"worker_col", "item_col", "label_col"} <= {*given}
     # where all always agree nobody was asked twice: such a column is about the item
@@ -191,23 +190,20 @@ def _tried(
     is_named = layout in ("matrix", "form") or "no_answer" in given
     is_named = is_named or (is_key and score >= 1 and told.agree > told.chance / 2)
     if is_weak and not (is_named or told.n_pairs <= FEW_PAIRS):
-        return None
+        return []
     # chance alone gives three standard errors in one of 700 files
     deviation = np.sqrt(told.chance * (1 - told.chance) / (told.n_pairs if is_key else n_items))
     is_clear = bool(told.agree - told.chance > 3 * deviation)
     if is_key:  # nothing else may be meant
-        return Candidate(given, table, score > TOLD and is_clear)
-    return Candidate(given, table, is_clear and not is_weak and _has_support(given, told))
-
-
-def _has_support(given: Mapping[str, Any], told: Agreement) -> bool:
-    """Return whether names or the layout speak for a guess, too; what does not is asked about."""
-    layout = given.get("layout", "long")
-    if layout == "wide":  # columns that only share their values may be questions
+        is_strong = score > TOLD
+    elif layout == "wide":  # columns that only share their values may be questions
         names = [name.strip() for name in given["worker_col"].split(",")]
-        return len({name[:1] for name in names}) == 1 or all(len(name) == 1 for name in names)
-    # a label that nearly follows from the item is about it
-    return told.kappa < MOST_KAPPA if layout == "long" else bool(layout != "form")
+        is_short = len({name[:1] for name in names}) == 1 or all(len(n) == 1 for n in names)
+        is_strong = is_short and not is_weak
+    else:  # a label that nearly follows from the item is about it
+        is_asked = layout == "form" or (layout == "long" and told.kappa >= MOST_KAPPA)
+        is_strong = not (is_asked or is_weak)
+    return [Candidate(given, table, is_clear and is_strong)]
 
 
 def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
@@ -297,9 +293,7 @@ def _agreement_without(document: Document, gap: str) -> float:
 
 def _headerless(profile: Profile) -> Iterator[Scored]:
     """Propose positions of workers' columns, or of worker, item and label, by their values."""
-    cells = {name: profile.document.sampled(name) for name in profile.names}
-    hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
-    sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
+    sure = [name for name in profile.names if looks_of(profile.document.sampled(name)) > 0]
     unique = [n for n in profile.names if profile.is_unique(n)]
     said = {n: set(profile.values(n)) for n in profile.names if n not in unique}
     pairs = combinations(said.values(), 2)
@@ -308,13 +302,12 @@ def _headerless(profile: Profile) -> Iterator[Scored]:
         layout = Layout("wide", worker=tuple(said), item=(unique[0],))
         yield 0.9, {**layout.options(profile.document), "header": False}
     for worker, item, label in permutations(profile.names[:MOST_POSITIONS], 3):
-        if worker in (sure or cells) and is_key(profile, worker, (item,)):
+        if worker in (sure or profile.names) and is_key(profile, worker, (item,)):
             side = item_side(profile.codes(worker), profile.codes(item), many_more=np.inf)
             if not (sure or (side and side[0])) or follows(profile, (worker,), label):
                 continue
             kept = profile.filled(label)
-            codes = profile.codes(item)[kept], profile.codes(label)[kept]
-            told = agreement(*codes)
+            told = agreement(profile.codes(item)[kept], profile.codes(label)[kept])
             is_few = profile.has_classes(label) and len(profile.values(label)) <= FEW_CLASSES
             if is_few and told.kappa > LEAST_KAPPA:
                 layout = Layout("long", (worker,), (item,), (label,))

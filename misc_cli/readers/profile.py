@@ -68,11 +68,8 @@ class Profile:
 
     def filled(self, *names: str) -> Any:
         """Return a mask of the rows that are empty in none of the columns."""
-        masks = []
-        for name in names:
-            blank = pc.index(self._column(name).dictionary, pa.scalar("")).as_py()
-            masks.append(self.codes(name) != blank)
-        return np.all(masks, axis=0)
+        blank = [pc.index(self._column(n).dictionary, pa.scalar("")).as_py() for n in names]
+        return np.all([self.codes(n) != at for n, at in zip(names, blank, strict=True)], axis=0)
 
     def cells(self, name: str) -> list[str]:
         return list(self._column(name).to_pylist())

@@ -184,7 +184,7 @@ def _headerless(
         places = by_position(document, told, [r for r in options.columns if declared.get(r) != ()])
         return Layout("long", **{**{r: (names[at],) for r, at in places.items()}, **declared})
     profile = Profile(document)
-    looks = [_looks(document.sampled(name)) for name in names]
+    looks = [looks_of(document.sampled(name)) for name in names]
     # of three, who answers what comes again, but not the pair, and a label names no row
     is_once = len(names) == 3 and profile.n_rows >= 20 and profile.is_unique(names[2])
     is_repeated = 4 * profile.n_distinct(*names[:2]) < profile.n_rows
@@ -211,7 +211,7 @@ def _headerless(
     return Layout("long", (who,), (what,), (names[2],))
 
 
-def _looks(cells: Sequence[str]) -> int:
+def looks_of(cells: Sequence[str]) -> int:
     """Return 1 if most cells are names of workers, -1 if of items, 0 if neither."""
     hits = [sum(1 for c in cells if p.fullmatch(c)) for p in (WORKER_NAME, ITEM_NAME)]
     return int(hits[0] > 0.8 * len(cells)) - int(hits[1] > 0.8 * len(cells)) if cells else 0
