@@ -34,7 +34,6 @@ LEAST_ONCE = 0.95  # of a worker's answers to an item are the only one
 FULL = 0.8  # of all pairs of worker and item: each was asked of each
 MOST_PARTS = 8  # ids that may name an item together
 MOST_DERIVED = 30  # columns that may follow from each other
-LONG = 40  # characters: a text
 LEAST_AGAIN = 4  # rows that say the same of an owner; fewer prove nothing
 _PERSON = re.compile(
     rf"{WORKER_WORDS}|physicians?|pathologists?|radiologists?|clinicians?|doctors?|voters?|readers?"
@@ -106,24 +105,21 @@ def find_keys(profile: Profile) -> Iterator[Key]:
 def _by_followers(profile: Profile) -> tuple[str, str] | None:
     """Return the ids of who answered and of what, by their names and by what follows from them.
 
-    From a person follow age and gender, from an item its text.
+    From a person follow age and gender.
     """
     named = [n for n in profile.names if words_of(n) & _CALLED or normalise(n) in KNOWN["item"]]
     ids = [n for n in named if _may_name(profile, n) and _comes_again(profile, n)][:MOST_PARTS]
     told = [n for n in profile.names if len(profile.values(n)) > 1]
     after = {own: [n for n in told if n != own and follows(profile, (own,), n)] for own in ids}
     people = {n: any(words_of(o) & OF_PERSON for o in own) for n, own in after.items()}
-    lengths = {n: np.mean([len(value) for value in profile.values(n)]) for n in told}
-    texts = {n: any(lengths[o] > LONG for o in own) for n, own in after.items()}
 
     def points(worker: str, item: str) -> int:
         plain = normalise(item)
         is_named = _is_id(item) and plain not in _PLAIN_IDS
-        return 2 * (people[worker] + texts[item] + (plain in KNOWN["item"])) + is_named
+        return 2 * (people[worker] + (plain in KNOWN["item"])) + is_named
 
     pairs = [own for own in permutations(ids, 2) if is_key(profile, own[0], own[1:])]
     things = [n for n in ids if words_of(n) & (_NO_PERSON | PARTS - _CALLED)]
-    things = [n for n in things if normalise(n) not in _PLAIN_IDS]
     odd = [n for n in ids if words_of(n) & _PLACES or normalise(n) in KNOWN["item"]]
     things += [n for n in odd if not people[n]]
     pairs = [own for own in pairs if own[0] not in things]
