@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, permutations
+from itertools import combinations, permutations
 from shlex import quote
 from typing import Any
 
@@ -25,14 +25,13 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.keys import find_keys, follows, is_key
-from misc_cli.readers.layouts import exploded_cells
-from misc_cli.readers.layouts.cells import listed
 from misc_cli.readers.layouts.long import looks_of
 from misc_cli.readers.layouts.nested import (
     INNER,
     OUTER,
     are_votes,
-    lists_of_objects,
+    exploded,
+    listed,
     unwrapped_document,
 )
 from misc_cli.readers.layouts.wide import runs_with_sum, whole_numbers
@@ -63,7 +62,6 @@ from misc_cli.readers.vocabulary import normalise, words_of
 MOST_TRIED, MOST_SECONDS = 4, 1.5
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
-MOST_LISTS = 3  # whose objects are looked at
 MOST_POSITIONS = 8  # columns without names
 TOLD = 2.0  # the score of what structure and names tell alike, and nothing else
 EACH = "each_question"
@@ -217,29 +215,28 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
             document = opened_document(source, replace(options, header=True))
         platform = recognise(document)
         document = unwrapped_document(document)
-        inner = exploded_cells(document)
-        tables = [inner] if inner else [document, *islice(lists_of_objects(document), MOST_LISTS)]
-        for table in tables if len(document.table.sample) > 1 and document.names else ():
-            profile = Profile(table, whole=True)
-            if platform is not None:
-                yield from find_forms(profile) if platform[0].name == "mturk" else ()
-            elif table.table.header is False or is_counted:
-                yield from _matrices(profile, is_counted=is_counted)
-                yield from _headerless(profile)
-                yield from _lists(table)
-            elif {OUTER, INNER} <= set(table.names):
-                told = item_side(profile.codes(OUTER), profile.codes(INNER))
-                what, who = (INNER, OUTER) if told and told[0] else (OUTER, INNER)  # as peerannot
-                yield 1.0, {"worker_col": who, "item_col": what}
-            elif table is tables[0]:
-                yield from find_panels(profile)
-                yield from find_forms(profile)
-                if profile.n_rows >= FEW_ROWS:
-                    yield from find_small_counts(profile)
-                    yield from _long(profile)
-                    yield from _lists(table)
-            else:
+        inner = exploded(document, ReadOptions())
+        table = inner.document if inner and not inner.anonymous else document
+        if len(document.table.sample) < 2 or not document.names:
+            return
+        profile = Profile(table, whole=True)
+        if platform is not None:
+            yield from find_forms(profile) if platform[0].name == "mturk" else ()
+        elif table.table.header is False or is_counted:
+            yield from _matrices(profile, is_counted=is_counted)
+            yield from _headerless(profile)
+            yield from _lists(table)
+        elif {OUTER, INNER} <= set(table.names):
+            told = item_side(profile.codes(OUTER), profile.codes(INNER))
+            what, who = (INNER, OUTER) if told and told[0] else (OUTER, INNER)  # as peerannot
+            yield 1.0, {"worker_col": who, "item_col": what}
+        else:
+            yield from find_panels(profile)
+            yield from find_forms(profile)
+            if profile.n_rows >= FEW_ROWS:
+                yield from find_small_counts(profile)
                 yield from _long(profile)
+                yield from _lists(table)
     except (MiscError, RecursionError):
         return
 

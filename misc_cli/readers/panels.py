@@ -41,6 +41,7 @@ MOST_WORKERS = 40  # columns of workers that no name tells
 FEW_ROWS = 5
 _PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
+_PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
 _PERSONS = names_in("name fullname person physician voter senator member")
 _ASKED = names_in("answer q question rating ratings item")
 _THINGS = names_in("q question item")
@@ -130,7 +131,7 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
         if is_about or forms & set(names) or _are_things(profile, stem, names):
             continue
         is_pair = len(names) == 2 and not is_told  # two of many columns may be two things
-        if is_pair and len(profile.names) > 4:
+        if is_pair and (len(profile.names) > 4 or any(words_of(n) & _PREDICTED for n in names)):
             continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)

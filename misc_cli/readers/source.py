@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import datetime as dt
+import io
 import mmap
 import os
 import re
 import stat
 import sys
+import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
@@ -16,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
-from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
+from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscError, nearest_file
 from misc_cli.readers.addresses import STDIN, scheme_of
 from misc_cli.readers.options import GIBIBYTE, ReadOptions
 from misc_cli.redaction import redact
@@ -26,6 +31,7 @@ Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 PIECE = 1 << 20
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 LONGEST_LINE = 64 << 20
+MOST_CELLS = 50_000_000  # of a sheet
 
 _SQLITE = b"SQLite format 3\0"
 _PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\xfd": "zstd"}
@@ -74,8 +80,6 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
         start = bytes(memoryview(content)[:16])
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the latter is empty
         if re.search(rb"xl/workbook\.xml", memoryview(content)):
-            from misc_cli.readers.workbook import sheet_as_csv
-
             rows = pa.py_buffer(sheet_as_csv(name, content, options))
             return Source(name, raw, rows, quotes_span_lines=True)
         folder = os.path.splitext(os.path.basename(name))[0] or "export"
@@ -86,7 +90,7 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     if start == _SQLITE:
         if path == STDIN or scheme not in (None, "sqlite"):
             raise InputError(f"{name}: a database; save it to a file and name that")
-        from misc_cli.readers.database import run_query
+        from misc_cli.readers.remote import run_query
 
         rows = pa.py_buffer(run_query(path, options))
         return Source(name, rows, rows, quotes_span_lines=True, is_rows=True)
@@ -229,3 +233,61 @@ def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
         except UnicodeError as error:  # half characters, or an encoding of short names only
             raise InputError(f"{name}: not {known} ({one_line(error)}); set --encoding") from None
     return content.slice(3) if bytes(memoryview(content)[:3]) == codecs.BOM_UTF8 else content
+
+
+def sheet_as_csv(name: str, content: Buffer, options: ReadOptions) -> bytes:
+    """Return the only sheet with anything in it, or the one that `options.sheet` names."""
+    import openpyxl
+
+    file = io.BytesIO(memoryview(content))
+    try:
+        size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
+        if size > (options.max_input or GIBIBYTE):
+            raise InputError(f"{name}: too large when unpacked; raise --max-input, or save as CSV")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheets = {title: text for title in book.sheetnames if (text := _csv(name, book[title]))}
+    except MiscError:
+        raise
+    except Exception as error:  # openpyxl lets those of zip, XML and its own checks through
+        reason = one_line(error)
+        raise InputError(f"{name}: not a whole workbook ({reason}); save it as CSV") from None
+    if not sheets:
+        raise InputError(f"{name}: the workbook is empty; give a file with answers in it")
+    listed = ", ".join(sheets)
+    if options.sheet is None and len(sheets) > 1:
+        raise InputError(f"{name}: {len(sheets)} sheets ({listed}); pick one with --sheet")
+    if options.sheet is not None and options.sheet not in sheets:
+        raise ConfigError(f"--sheet {options.sheet}: {name} has {listed}")
+    return sheets[options.sheet or listed]
+
+
+def _csv(name: str, sheet: Any) -> bytes:
+    """Return the sheet's rows, without the empty rows and columns around them."""
+    rows, n_cells = [], 0
+    for values in sheet.iter_rows(values_only=True):
+        n_cells += len(values)
+        if n_cells > MOST_CELLS:  # one cell in the last row and column makes all others
+            raise InputError(
+                f"{name}: more than {MOST_CELLS:,} cells, most of them empty? Delete what lies "
+                "beside the table, or save it as CSV"
+            )
+        row = [] if values.count(None) == len(values) else list(map(_text, values))
+        while row and not row[-1]:
+            row.pop()
+        rows += [row] if row else []
+    width = max(map(len, rows), default=0)
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows(row + [""] * (width - len(row)) for row in rows)
+    return stream.getvalue().encode("utf-8", "replace")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and value.is_integer():  # Excel knows no integers
+        return str(int(value))
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return "" if value is None else str(value).strip()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError
-from misc_cli.readers.database import BATCH_ROWS
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
+from misc_cli.readers.remote import BATCH_ROWS
 
 
 @pytest.fixture

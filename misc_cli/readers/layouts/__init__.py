@@ -14,7 +14,6 @@ from misc_cli.readers.reading import Reading
 from misc_cli.readers.vocabulary import find_roles
 
 if TYPE_CHECKING:
-    from misc_cli.readers.layouts.nested import Exploded
     from misc_cli.readers.layouts.wide import Several
 
 _TITLES = {
@@ -38,14 +37,14 @@ def read_layout(document: Document, options: ReadOptions) -> Reading:
             if not any(set(row[at]) & set("[|;,") for row in document.table.sample if row[at:]):
                 # each column is called what it is, and no cell lists workers
                 return long.read(document, options, how)
-    from misc_cli.readers.layouts.nested import paths_within, unwrapped_document
+    from misc_cli.readers.layouts.nested import exploded, paths_within, unwrapped_document
     from misc_cli.readers.layouts.wide import declared_pairs, find_counts, find_several
 
     document = unwrapped_document(document)
     pairs = declared_pairs(document, options) if document.records is None else None
     if pairs is not None or options.layout not in (None, "long"):
         return _read_several(document, options, pairs)
-    found = _exploded(document, options)
+    found = exploded(document, options)
     if found is not None and found.anonymous and not given and (own := find_counts(document)):
         counts = Layout("counts", label=tuple(own.taken)).options(document)
         raise Refusal(
@@ -80,23 +79,3 @@ def _read_several(document: Document, options: ReadOptions, found: Several | Non
     why = found.why if found else f"--layout {name}"
     reading = read_several(document, options, found)
     return replace(reading, view=document, reader=name, title=_TITLES[name], how=why)
-
-
-def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
-    """Return the answers within objects or cells as a table of their own; None without any."""
-    from misc_cli.readers.layouts.cells import explode_cells
-    from misc_cli.readers.layouts.nested import explode
-
-    records = document.records
-    exploded = explode(document, records, options) if records is not None else None
-    inner = document if exploded is None else exploded.document
-    is_open = inner.table.header is False and options.label_col is None
-    if is_open or (exploded and exploded.anonymous) or options.multi:
-        return exploded
-    return explode_cells(inner, options) or exploded
-
-
-def exploded_cells(document: Document) -> Document | None:
-    """Return the table of answers that lists in cells, of workers and labels, make."""
-    found = _exploded(document, ReadOptions())
-    return found.document if found is not None and not found.anonymous else None

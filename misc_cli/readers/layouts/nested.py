@@ -1,4 +1,4 @@
-"""Several answers within one JSON object, and objects around all answers.
+"""Several answers within one JSON object or one row, and objects around all answers.
 
     {"id": 1, "annotations": [{"annotator": "a", "label": "x"}, …]}      a list of objects
     {"id": 1, "annotators": ["a", "b"], "labels": ["x", "y"]}            parallel lists
@@ -6,7 +6,8 @@
     {"id": 1, "labels": ["x", "x", "y"]}                                 votes of nobody
     {"data": [{…}, {…}]}, {"post 1": {…}, "post 2": {…}}                 all within one object
 
-Each becomes flat records, one per answer; what the columns then mean is found as in any table.
+Cells of a table may hold such lists as well: item,workers,labels / a,"ann;bea","x;y". Each becomes
+flat records, one per answer; what the columns then mean is found as in any table.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, mapping, objects, table_of, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions
-from misc_cli.readers.values import FEW_CLASSES, is_number
+from misc_cli.readers.values import FEW_CLASSES, is_number, parsed
 from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
@@ -95,6 +97,17 @@ class Exploded(NamedTuple):
         return replace(options, header=None, **given)
 
 
+def exploded(document: Document, options: ReadOptions) -> Exploded | None:
+    """Return the answers within objects or cells as a table of their own; None without any."""
+    records = document.records
+    found = explode(document, records, options) if records is not None else None
+    inner = document if found is None else found.document
+    is_open = inner.table.header is False and options.label_col is None
+    if is_open or (found and found.anonymous) or options.multi:
+        return found
+    return explode_cells(inner, options) or found
+
+
 def explode(document: Document, records: Sequence[Record], options: ReadOptions) -> Exploded | None:
     """Return the answers within each record; None if every record is one answer already."""
     found = _declared(records, options)
@@ -103,13 +116,6 @@ def explode(document: Document, records: Sequence[Record], options: ReadOptions)
     for path, _ in _paths(records) if found is None else ():  # an object of a list is an item
         found = found or _votes(document.name, _within(records, path))
     return None if found is None else _spread(document, found, options)
-
-
-def lists_of_objects(document: Document) -> Iterator[Document]:
-    """Yield the objects of each list, whatever they are, as the rows of a table."""
-    records = document.records or []
-    for path, _ in _paths(records):
-        yield _spread(document, _objects_at(records, path), ReadOptions()).document
 
 
 def _declared(records: Sequence[Record], options: ReadOptions) -> Found | None:
@@ -350,6 +356,60 @@ def _anonymous(records: Sequence[Record], field: str) -> Found:
     ]
     paths = {"worker": NOBODY, "label": field}
     return Found(records, [field], answers, f"a list of votes, {field!r}, without names", paths)
+
+
+def explode_cells(document: Document, options: ReadOptions) -> Exploded | None:
+    """Return lists in cells: of workers and labels ("a;b" and "x;y"), of votes, of JSON objects."""
+    names, who, said = document.names, options.worker_col, options.label_col
+    is_declared = said in names and who in (None, NOBODY, *names)  # else the lists may have them
+    if who in names and not is_declared:
+        return None
+    given = [name for name in (who, said) if name in names] if is_declared else names
+    lists = {name: _separator(document.sampled(name)) for name in given}
+    workers = [who] if who in names else [] if is_declared else of_workers(lists)
+    workers = [name for name in workers if lists[name]]
+    separator = lists[workers[0]] if len(workers) == 1 else None
+    beside = [name for name, found in lists.items() if found == (separator or "json")]
+    split: Callable[[str], Any] = parsed
+    if separator and separator != "json":
+        split = partial(str.split, sep=separator)
+    if is_declared and not workers:
+        beside = [name for name in given if are_votes([*map(listed, document.sampled(name))])]
+        split = listed
+    if not beside or (is_declared and len(beside) < len(given)):
+        return None
+    columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
+    records: list[Record] = [dict(zip(names, r, strict=True)) for r in zip(*columns, strict=True)]
+    for record in records:
+        for name in beside:
+            inner = split(record[name])
+            if is_values(inner):
+                inner = [text(one).strip() for one in inner]
+            record[name] = inner if isinstance(inner, list | dict) else [record[name]]
+    return explode(document, records, options)
+
+
+def listed(cell: str) -> list[str]:
+    """Return the values of a list in a cell: as JSON, Python or NumPy prints it, or "2, 3, 3"."""
+    inner = parsed(cell) if cell[:1] in ("[", "(") else None
+    if isinstance(inner, list):
+        return [text(one).strip() for one in inner]
+    is_plain = cell[:1] in ("[", "(") or re.fullmatch(r"[\d.\s]+", cell)
+    marks = r"[\s,;|]+" if is_plain else r"\s*[,;|]\s*"
+    parts = re.split(marks, re.sub(r"(\d\.)(?!\d)", r"\g<1>0", cell.strip("[]() \n")))
+    return [part for part in parts if part]  # NumPy's 0. is Python's 0.0
+
+
+def _separator(cells: Sequence[str]) -> str | None:
+    """Return the separator of names in the cells of a column: "json" for lists, or a character."""
+    if not cells:
+        return None
+    if all(cell[:1] in ("[", "{") and isinstance(parsed(cell), list | dict) for cell in cells):
+        return "json"
+    for character in "|;,":
+        if all(character in cell for cell in cells) and not any(" " in c.strip() for c in cells):
+            return character
+    return None
 
 
 def paths_within(records: list[Record]) -> list[str]:
