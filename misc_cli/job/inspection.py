@@ -10,12 +10,13 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.quality.agreement import summarize
 from misc_cli.readers import checks
+from misc_cli.readers.addresses import expand
 from misc_cli.readers.answer_table import joined_tables
 from misc_cli.readers.candidates import NO_OTHER, candidates
 from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import grouped, options_of, single
-from misc_cli.readers.read import OpenedFile, files_of, open_answers, opened_document
+from misc_cli.readers.read import OpenedFile, open_answers, opened_document
 from misc_cli.readers.reading import Question
 from misc_cli.readers.source import open_source
 from misc_cli.readers.values import CHOICES, WITH_CLASSES
@@ -34,7 +35,7 @@ def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Fa
     """
     files: list[Facts] = []
     found: dict[str, list[Part]] = {}
-    for path in files_of(sources):
+    for path in expand(sources):
         facts, opened, own = _file(path, options)
         files.append(facts)
         if opened is not None:

@@ -32,7 +32,7 @@ from misc_cli.writers.output_set import (
     write_part,
     write_set,
 )
-from misc_cli.writers.tables import reject_columns, write_pieces, write_table
+from misc_cli.writers.tables import reject_columns, with_kept, write_pieces, write_table
 
 if TYPE_CHECKING:
     from misc_cli.job.perform import QuestionRun
@@ -252,7 +252,8 @@ class OutputSet:
         if name == "labels":
             make = label_maker(outcome.fit, request.probabilities, request.item_details)
             chunks = outcome.fit.engine.chunks(make)
-            write_pieces(read.with_kept(chunks) if read and read.kept else chunks, stream, file)
+            pieces = with_kept(chunks, read.kept) if read and read.kept else chunks
+            write_pieces(pieces, stream, file)
         elif name == "workers":
             write_table(worker_columns(outcome), stream, file)
         elif name == "diagnostics":

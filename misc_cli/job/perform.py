@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -18,7 +19,7 @@ from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.job.outputs import OutputSet, compared, is_folder
 from misc_cli.readers.addresses import STDIN, check_stdin_once
-from misc_cli.readers.source import refuse_changed, stamps
+from misc_cli.readers.source import changed
 from misc_cli.run import pipeline
 from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
 from misc_cli.run.run_record import gauges, manifest
@@ -333,3 +334,15 @@ def _on_engine(
     if request.engine == "dask" and not is_folder(request.output):
         dask.refuse_one_file(engine.n_items)
     return QuestionRun(request, "", known, engine=engine, stamps=read)
+
+
+def stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return the state of local files, for `refuse_changed` when they have been read."""
+    found = {path: os.stat(path) for path in paths if os.path.isfile(path)}
+    return {p: (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for p, s in found.items()}
+
+
+def refuse_changed(before: Mapping[str, tuple[int, ...]]) -> None:
+    for path, stamp in before.items():
+        if stamps([path]) != {path: stamp}:
+            raise changed(path)

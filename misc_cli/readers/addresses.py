@@ -47,6 +47,9 @@ def expand(sources: Sequence[str]) -> list[str]:
     Recursive, sorted, without hidden files and our own outputs.
     """
     found: list[str] = []
+    if not sources:
+        raise ConfigError("no input; name a file of answers, or - for standard input")
+    check_stdin_once(sources)
     for source in sources:
         is_pattern = glob.has_magic(source) and not os.path.exists(source)
         if source == STDIN or "://" in source or not (os.path.isdir(source) or is_pattern):

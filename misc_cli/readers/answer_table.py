@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,20 +35,6 @@ class FileInfo:
     read_as: str | None = None
     flags: str | None = None
 
-    @property
-    def roles(self) -> str:
-        """Return which columns are taken for what, except those that come with a worker."""
-        is_each = "a column for each" in self.columns.values()
-        known = [r for r in ROLES if r in self.columns and not (is_each and r == "label")]
-        return ", ".join(f"{role} = {self.columns[role]}" for role in known)
-
-    @property
-    def form(self) -> str:
-        """Return the form of the file in words: csv, delimiter ',', long."""
-        delimiter = None if self.delimiter is None else f"delimiter {self.delimiter!r}"
-        header = "no header" if self.header is False else None
-        return ", ".join(filter(None, (self.format, delimiter, header, self.reader)))
-
 
 # Rows of one file that were set aside for one reason: file, reason, rows, what gives their lines.
 Rejects = tuple[str, str, Any, Callable[[Sequence[int]], list[int]]]
@@ -75,13 +61,6 @@ class AnswerTable:
     def set_aside(self) -> dict[str, int]:
         """Return reason → how many rows, over all files."""
         return dict(sum((Counter(file.set_aside) for file in self.files), Counter[str]()))
-
-    def with_kept(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """Yield columns of labels with those that are carried along (--keep), by their item."""
-        for columns in chunks:
-            items = [str(item).strip() for item in pa.array(columns["item"]).to_pylist()]
-            beside = {n: pa.array([t.get(i, "") for i in items]) for n, t in self.kept.items()}
-            yield {**columns, **beside}
 
 
 def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:

@@ -24,7 +24,7 @@ from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import find_keys, follows, is_key
+from misc_cli.readers.keys import KNOWN, Profile, find_keys, follows, is_key
 from misc_cli.readers.layouts.long import looks_of
 from misc_cli.readers.layouts.nested import (
     INNER,
@@ -47,7 +47,6 @@ from misc_cli.readers.panels import (
     overlapping,
 )
 from misc_cli.readers.platforms import recognise
-from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import (
     MOST_KAPPA,
     agreement,

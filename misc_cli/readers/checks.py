@@ -16,9 +16,8 @@ import numpy as np
 from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import item_of
+from misc_cli.readers.keys import Profile, item_of
 from misc_cli.readers.options import ROW, ReadOptions
-from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import (
     CONFLICT_ITEMS,
     EACH_COLUMN,

@@ -19,10 +19,9 @@ import numpy as np
 
 from misc_cli.readers.columns import Layout, Refusal, naming_column, with_doubles
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import GOLD, INPUT, OF_PERSON, is_person
+from misc_cli.readers.keys import GOLD, INPUT, KNOWN, OF_PERSON, Profile, is_person
 from misc_cli.readers.layouts.wide import stem_and_key, whole_numbers
 from misc_cli.readers.options import ROW
-from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.row_filters import is_standing
 from misc_cli.readers.values import FEW_CLASSES, NUMBER
 from misc_cli.readers.vocabulary import (

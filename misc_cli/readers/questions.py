@@ -66,9 +66,7 @@ def pick(
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
-    found = []
-    for one in candidates or chosen:
-        found += single(where, one, options)
+    found = [own for one in candidates or chosen for own in single(where, one, options)]
     found = [one for one in found if one.name == asked] or found  # an option of a question
     if len(found) > 1 and not each:
         raise _several(where, found)
@@ -109,9 +107,9 @@ def _are_alike(questions: Sequence[Question]) -> bool:
 
 def _are_unlike(questions: Sequence[Question]) -> bool:
     """Return whether these are groups of a form's columns with words and items of their own."""
-    if questions[0].columns.get("item") != EACH_COLUMN or _are_alike(questions):
-        return False
-    return len({frozenset(one.item.unique().to_pylist()) for one in questions}) > 1
+    items = {frozenset(one.item.unique().to_pylist()) for one in questions}
+    is_form = questions[0].columns.get("item") == EACH_COLUMN
+    return is_form and len(items) > 1 and not _are_alike(questions)
 
 
 def _rank(question: Question, most: int) -> tuple[bool | int, ...]:
@@ -212,8 +210,7 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
         return [_as_sets(question)]
     if options.allow_odd:
         return [_relabelled(question, str)]
-    told = f"{where}: {checks.several_choices(question)}"
-    raise Refusal(told, checks.choices_apart(question))
+    raise Refusal(f"{where}: {checks.several_choices(question)}", checks.choices_apart(question))
 
 
 def _as_choice(question: Question) -> Question:

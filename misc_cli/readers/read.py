@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.types import Answers, KnownLabels
-from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
+from misc_cli.errors import EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
-from misc_cli.readers.addresses import STDIN, check_stdin_once, expand
+from misc_cli.readers.addresses import expand
 from misc_cli.readers.answer_table import AnswerTable, FileInfo, joined_tables
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document, damaged_json, open_document
@@ -52,7 +52,7 @@ def read_questions(
     """Return the answers to every question if `each`, else to the one there is; by name."""
     options = options or ReadOptions()
     parts: dict[str, list[AnswerTable]] = {}
-    for path in files_of(sources):
+    for path in expand(sources):
         try:
             for part in _read_file(path, options, each=each):
                 parts.setdefault(part.question if each else "", []).append(part)
@@ -91,15 +91,6 @@ def _read_file(path: str, options: ReadOptions, *, each: bool) -> list[AnswerTab
 
         only = declared(error, path, source, options)
     return read_source(source, only, each=each)
-
-
-def files_of(sources: Sequence[str]) -> list[str]:
-    """Return every file that is meant; `-` is standard input."""
-    if not sources:
-        raise ConfigError("no input; name a file of answers, or - for standard input")
-    if STDIN in sources:
-        check_stdin_once(sources)
-    return expand(sources)
 
 
 def read_source(source: Source, options: ReadOptions, *, each: bool = False) -> list[AnswerTable]:

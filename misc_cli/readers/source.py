@@ -13,7 +13,7 @@ import stat
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -120,7 +120,7 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
             data = file.readall()
             after = os.fstat(file.fileno())
             if len(data) != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
-                raise _changed(path)
+                raise changed(path)
             return data
     except FileNotFoundError:
         near = nearest_file(path) or "; check the path"
@@ -132,19 +132,7 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
         ) from None
 
 
-def stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Return the state of local files, for `refuse_changed` when they have been read."""
-    found = {path: os.stat(path) for path in paths if os.path.isfile(path)}
-    return {p: (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for p, s in found.items()}
-
-
-def refuse_changed(before: Mapping[str, tuple[int, ...]]) -> None:
-    for path, stamp in before.items():
-        if stamps([path]) != {path: stamp}:
-            raise _changed(path)
-
-
-def _changed(name: str) -> InputError:
+def changed(name: str) -> InputError:
     return InputError(f"{name}: the file changed while it was read; wait until it is written")
 
 

@@ -81,8 +81,14 @@ class Contract:
     def see(self, files: Iterable[Any]) -> None:
         """Note how files were read, in words."""
         for file in files:
-            self.seen[COLUMNS].add(file.roles)
-            self.seen[FORMAT].add(file.form)
+            is_each = "a column for each" in file.columns.values()  # a label with each worker
+            own = {r: n for r, n in file.columns.items() if not (is_each and r == "label")}
+            roles = [role for role in ("worker", "item", "label") if role in own]
+            self.seen[COLUMNS].add(", ".join(f"{role} = {own[role]}" for role in roles))
+            delimiter = None if file.delimiter is None else f"delimiter {file.delimiter!r}"
+            header = "no header" if file.header is False else None
+            form = (file.format, delimiter, header, file.reader)
+            self.seen[FORMAT].add(", ".join(filter(None, form)))
 
     def check(self, labels: Iterable[str]) -> None:
         """Note tonight's labels; raise InputError if anything is new and not accepted."""

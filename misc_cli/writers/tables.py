@@ -7,7 +7,7 @@ Python object per cell. Text is quoted only where it must be, numbers have six d
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -48,6 +48,15 @@ def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
     types = {"file": pa.string(), "line": pa.int64(), "reason": pa.string()}
     places = enumerate(types.items())
     return {name: pa.array([row[at] for row in found], own) for at, (name, own) in places}
+
+
+def with_kept(
+    pieces: Iterable[Columns], kept: Mapping[str, Mapping[str, str]]
+) -> Iterator[Columns]:
+    """Yield columns of labels with those that are carried along (--keep), by their item."""
+    for columns in pieces:
+        items = [str(item).strip() for item in pa.array(columns["item"]).to_pylist()]
+        yield {**columns, **{n: pa.array([t.get(i, "") for i in items]) for n, t in kept.items()}}
 
 
 def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") -> None:

@@ -11,6 +11,7 @@ import pytest
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.readers.options import ReadOptions, flags_of
 from misc_cli.readers.read import read_answer_columns
+from misc_cli.writers.tables import with_kept
 from tests.readers.shaped import read, table
 
 
@@ -152,7 +153,7 @@ def test_the_guess_is_said_and_can_be_pinned(tmp_path: Path) -> None:
 def test_columns_are_carried_along(tmp_path: Path) -> None:
     rows = [f"w{n % 3},i{n // 3},{'xy'[n % 2]},u{n // 3}.jpg" for n in range(12)]
     result = read(tmp_path, table("worker,item,label,Input.url", rows), keep="Input.*")
-    (chunk,) = result.with_kept([{"item": ["i0", "i3"], "label": ["x", "y"]}])
+    (chunk,) = with_kept([{"item": ["i0", "i3"], "label": ["x", "y"]}], result.kept)
     assert chunk["Input.url"].to_pylist() == ["u0.jpg", "u3.jpg"]
 
 

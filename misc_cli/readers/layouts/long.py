@@ -21,9 +21,8 @@ from misc_cli.readers.columns import (
     select,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS, follows, is_key, labels_of
+from misc_cli.readers.keys import LEAST_EACH, NOT_ITEMS, Profile, follows, is_key, labels_of
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import Question, Reading, from_columns, item_side
 from misc_cli.readers.row_filters import gold_of, rows_out
 from misc_cli.readers.vocabulary import (

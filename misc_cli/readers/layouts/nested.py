@@ -450,19 +450,12 @@ def _of_pandas(outer: Record) -> list[Record] | None:
 
 def _by_column(outer: Record) -> list[Record] | None:
     """Return many lists of one length as a table: {"scores": {"ann": [1, 0, …], "bea": […]}}."""
-    lists: dict[str, list[Any]] = {}
-    inner = [("", outer)]
-    for prefix, own in inner:
-        for name, value in own.items():
-            if isinstance(value, dict):
-                inner.append((f"{prefix}{name}.", value))
-            elif is_values(value) and len(value) >= LEAST_ROWS:
-                lists[prefix + name] = value
+    within = {f"{k}.{n}": v for k, own in outer.items() for n, v in mapping(own).items()}
+    lists = {n: v for n, v in {**outer, **within}.items() if is_values(v) and len(v) >= LEAST_ROWS}
     length, n_lists = Counter(map(len, lists.values())).most_common(1)[0] if lists else (0, 0)
-    if n_lists < LEAST_COLUMNS:
-        return None
     own = {name: value for name, value in lists.items() if len(value) == length}
-    return [{name: value[row] for name, value in own.items()} for row in range(length)]
+    rows = [{name: value[row] for name, value in own.items()} for row in range(length)]
+    return rows if n_lists >= LEAST_COLUMNS else None
 
 
 def _by_key(outer: Record) -> list[Record] | None:

@@ -33,10 +33,9 @@ from misc_cli.readers.columns import (
     with_doubles,
 )
 from misc_cli.readers.document import Document
-from misc_cli.readers.keys import is_person
+from misc_cli.readers.keys import KNOWN, Profile, is_person
 from misc_cli.readers.layouts.long import refuse_nameless
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.profile import KNOWN, Profile
 from misc_cli.readers.reading import (
     EACH_COLUMN,
     Question,

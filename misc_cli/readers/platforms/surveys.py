@@ -14,10 +14,10 @@ import numpy as np
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, encoded, is_one_of
+from misc_cli.readers.keys import KNOWN
 from misc_cli.readers.layouts.wide import LABEL, Several, cells_as_answers, find_form, worker_column
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms import platform
-from misc_cli.readers.profile import KNOWN
 from misc_cli.readers.reading import Reading
 from misc_cli.readers.values import have_classes, is_number
 from misc_cli.readers.vocabulary import ABOUT, is_remark, names_in, normalise, undoubled, words_of
