@@ -189,7 +189,7 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
         row = next(_records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
         is_short = n_filled < len(synonyms) or len(row) < width - 1
-        if not is_short:
+        if not is_short and not (line.startswith("#") and n_filled != width):
             below = list(islice(_records(lines[at:], delimiter), 1, SAMPLE_ROWS))
             n_cells = max(map(len, _records(lines[:at], delimiter)), default=0)
             is_sure = n_cells == 1 or _tell_header(row, below, synonyms)[0]

@@ -205,3 +205,9 @@ def test_a_question_with_one_answer_for_all_is_none(tmp_path: Path) -> None:
     rows = rows_of(lambda n, at: f"{PEOPLE[at]},{n},0.{n}{at},1 cond")
     told = refused(tmp_path, table("workerid,item,response,annotation", rows))
     assert "are measured, not chosen" in told
+
+
+def test_a_comment_with_commas_above_a_table_is_no_header(tmp_path: Path) -> None:
+    rows = rows_of(lambda n, at: f"{PEOPLE[at]},i{n},{said(n, at)},{n}")
+    text = "# exported by ann, bea, carl\n" + table("worker,item,label,seconds", rows)
+    assert len(read(tmp_path, text).answers) == len(rows)
