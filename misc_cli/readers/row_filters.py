@@ -121,9 +121,7 @@ def rows_out(
         elif _BAD_TIME.fullmatch(plain):
             out = {said: words - _NEVER - _NO}
         elif _KIND.fullmatch(plain):
-            out = (
-                {} if words <= {"", *_BAD_KINDS} else {kind: {kind} for kind in words & _BAD_KINDS}
-            )
+            out = {} if words <= {"", *_BAD_KINDS} else {k: {k} for k in words & _BAD_KINDS}
         else:
             out = {status: {status} for status in sorted(words & _STATUSES)}
         for reason in (reason for reason, own in out.items() if own & words):

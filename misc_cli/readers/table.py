@@ -194,6 +194,8 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: Synonyms) -> int:
             n_cells = max(map(len, _records(lines[:at], delimiter)), default=0)
             is_sure = n_cells == 1 or _tell_header(row, below, synonyms)[0]
             return at if n_cells and is_sure else 0
+        if line.count('"') % 2:
+            return 0  # a name of several lines
     return 0
 
 

@@ -211,3 +211,9 @@ def test_a_comment_with_commas_above_a_table_is_no_header(tmp_path: Path) -> Non
     rows = rows_of(lambda n, at: f"{PEOPLE[at]},i{n},{said(n, at)},{n}")
     text = "# exported by ann, bea, carl\n" + table("worker,item,label,seconds", rows)
     assert len(read(tmp_path, text).answers) == len(rows)
+
+
+def test_a_name_of_two_lines_is_no_title(tmp_path: Path) -> None:
+    rows = rows_of(lambda n, at: f"{PEOPLE[at]},i{n},{said(n, at)},{n}")
+    found = read(tmp_path, table('"worker\nid",item,label,seconds', rows), worker_col="worker\nid")
+    assert len(found.answers) == len(rows)
