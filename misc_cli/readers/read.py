@@ -228,8 +228,7 @@ def read_document(document: Document, options: ReadOptions) -> Reading:
         found = load(options.format), f"--format {options.format}"
     elif options.layout is None:
         found = recognise(document)
-    is_declared = None not in options.columns.values()  # nothing is left to find out
-    if found is None or is_declared:
+    if found is None or None not in options.columns.values():  # nothing is left to find out
         return read_layout(document, options)
     reader, how = found
     reading = reader.read(document, options)

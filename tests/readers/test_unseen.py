@@ -217,3 +217,10 @@ def test_a_name_of_two_lines_is_no_title(tmp_path: Path) -> None:
     rows = rows_of(lambda n, at: f"{PEOPLE[at]},i{n},{said(n, at)},{n}")
     found = read(tmp_path, table('"worker\nid",item,label,seconds', rows), worker_col="worker\nid")
     assert len(found.answers) == len(rows)
+
+
+def test_rows_under_their_numbers_keep_their_item(tmp_path: Path) -> None:
+    pairs = [(n, who) for n in range(20) for who in range(3)]
+    rows = [{"annotator": PEOPLE[w], "image_id": f"a{n}", "label": said(n, w)} for n, w in pairs]
+    found = read(tmp_path, json.dumps(dict(enumerate(rows))), "a.json")
+    assert len(found.answers.item.dictionary) == 20

@@ -118,11 +118,10 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         about += [n for n in rest for own in (worker, item) if own and follows(profile, own, n)]
         is_only = len(rest) == 1 and not about  # whatever it is called
         found["label"] = rest if is_only else list(labels_of(profile, worker, item, parts=set()))
-    is_single = all(len(own) == 1 for own in found.values()) and len(names) > 3
-    if is_single and "label" not in declared and follows(profile, item, found["label"][0]):
-        others = labels_of(profile, worker, item)[:1]
-        if others:  # a consensus, or a text of the item, beside what workers gave
-            raise rivals(document.name, "label", [*others, *found["label"]])
+    is_single = "label" not in declared and all(len(own) == 1 for own in found.values())
+    if is_single and len(names) > 3 and follows(profile, item, found["label"][0]):  # a consensus?
+        for name in labels_of(profile, worker, item)[:1]:
+            raise rivals(document.name, "label", [name, *found["label"]])
     missing = [r for r, own in found.items() if not own and (r not in declared or r == "label")]
     is_pair = missing == ["worker"] and len(names) == 2
     is_pair = is_pair and LEAST_EACH * profile.n_distinct(*item) <= profile.n_rows

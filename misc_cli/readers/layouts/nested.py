@@ -472,8 +472,10 @@ def _by_key(outer: Record) -> list[Record] | None:
     are_fields = any(find_roles(list(map(singular, fields))).values())
     if not are_fields and _are_labels([one for value in values for one in value.values()]):
         return _by_two_keys(outer, fields)
-    is_table = bool(set(values[0]).intersection(*values))
-    return [{ITEM: key, **value} for key, value in outer.items()] if is_table else None
+    common = sorted(set(values[0]).intersection(*values))
+    if find_roles(common, {"item": [*SYNONYMS["item"][:4], {"id"}]})["item"]:  # not by its text
+        return values
+    return [{ITEM: key, **value} for key, value in outer.items()] if common else None
 
 
 def _by_two_keys(outer: Record, inner: list[str]) -> list[Record]:
