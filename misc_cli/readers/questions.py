@@ -173,7 +173,7 @@ def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
     if not found and all(one.kind == NUMBER for one in named):
         told = f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on"
         raise InputError(f"{told}; name the label with --label-col")
-    return found or [one for one in named if len(one.label.unique()) > 1] or named
+    return found or [o for o in named if o.kind == CHOICES or len(o.label.unique()) > 1] or named
 
 
 def _has_few(question: Question) -> bool:

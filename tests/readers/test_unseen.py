@@ -224,3 +224,10 @@ def test_rows_under_their_numbers_keep_their_item(tmp_path: Path) -> None:
     rows = [{"annotator": PEOPLE[w], "image_id": f"a{n}", "label": said(n, w)} for n, w in pairs]
     found = read(tmp_path, json.dumps(dict(enumerate(rows))), "a.json")
     assert len(found.answers.item.dictionary) == 20
+
+
+def test_marked_words_beside_a_number_are_asked_about(tmp_path: Path) -> None:
+    words = [f"w{n % 50}|v{n % 40}|u{n % 30}" for n in range(150)]
+    rows = rows_of(lambda n, at: f"{PEOPLE[at]},h{n},{words[n * 5 + at % 5]},0.{n}{at}")
+    told = refused(tmp_path, table("WorkerId,HITId,Answer.words,Answer.score", rows))
+    assert "2 questions" in told
