@@ -343,6 +343,7 @@ def stamps(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def refuse_changed(before: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise if a file is not in the state that it was in before."""
     for path, stamp in before.items():
         if stamps([path]) != {path: stamp}:
             raise changed(path)

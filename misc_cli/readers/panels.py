@@ -43,7 +43,7 @@ _ANSWERS = names_in("label labels annotation annotations vote votes winner verdi
 _PREDICTED = names_in("predicted prediction predictions pred preds actual annotated")
 _PERSONS = names_in("name fullname person physician voter senator member")
 _ASKED = names_in("answer q question rating ratings item")
-_THINGS = names_in("q question item")
+_THINGS = names_in("q question item min max")  # or figures: no stem of workers
 _BETWEEN = re.compile(r"[\W_\d]")
 
 Given = dict[str, Any]  # fields of ReadOptions, and EACH
@@ -139,8 +139,8 @@ def find_panels(profile: Profile) -> Iterator[Scored]:
         for given in _with_item(profile.document, Layout("wide", worker=tuple(names)), names):
             # columns may as well be questions, and rows people, where nothing names the rows
             is_sure = kappa > 0.2 and len(names) <= 5 and profile.n_rows > 10 * len(names)
-            are_many = len(names) > max(MOST_WORKERS, profile.n_rows / 10)
-            are_many = are_many and not words_of(stem) & _PEOPLE
+            most = max(MOST_WORKERS, profile.n_rows / 10)
+            are_many = len(names) > most and not words_of(stem) & _PEOPLE
             if is_person(given["item_col"]) or are_many:
                 continue  # rows are who answered, perhaps
             if is_told or not stem or given["item_col"] != ROW or is_sure:

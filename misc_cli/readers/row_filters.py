@@ -254,7 +254,8 @@ def newest_last(question: Question, document: Document) -> Question:
         values = _numbers_of(cells) if name in _VERSIONS else times_of(cells)
         told = _by_row(column, values)[rows_of(question)]
         if not np.isnan(told).any():
-            return take(question, np.argsort(told, kind="stable"))
+            is_sorted = not (np.diff(told) < 0).any()
+            return question if is_sorted else take(question, np.argsort(told, kind="stable"))
     return question
 
 

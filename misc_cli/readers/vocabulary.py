@@ -116,7 +116,7 @@ city region gender batch version reward html meta weight age agreement session c
 index unnamed split fold hit assignment worker workerid hitid assignmentid submit active start end
 elapsed latency rt feedback useragent link trusted source name title url path gold truth majority
 consensus os consent row uuid hash position order accuracy count n span spans offset avg average
-mean median std stdev variance min max delta diff
+mean median std stdev variance delta diff
 """)
 # Words among these that a thing's name may have, although they mostly tell about something else.
 NAMING = names_in("name title url path hash uuid index row id ids order unnamed")

@@ -231,3 +231,11 @@ def test_marked_words_beside_a_number_are_asked_about(tmp_path: Path) -> None:
     rows = rows_of(lambda n, at: f"{PEOPLE[at]},h{n},{words[n * 5 + at % 5]},0.{n}{at}")
     told = refused(tmp_path, table("WorkerId,HITId,Answer.words,Answer.score", rows))
     assert "2 questions" in told
+
+
+def test_a_worker_may_be_called_max(tmp_path: Path) -> None:
+    rows = [f"a{n}.jpg,{said(n, 0)},{said(n, 0)},{said(n, n % 5)}" for n in range(30)]
+    found = read(tmp_path, table("image,rater_anna,rater_max,rater_tom", rows))
+    assert set(found.answers.worker.to_pylist()) == {"anna", "max", "tom"}
+    told = refused(tmp_path, table("image,anna,max,tom", rows))
+    assert told.endswith("--worker-col anna,max,tom --item-col image --layout wide")

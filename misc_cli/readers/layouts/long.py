@@ -103,10 +103,8 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     ids = [name for name in profile.names if normalise(name) in ("id", "uid")][:1]
     is_text = "item" not in declared and bool(set(map(normalise, item)) & _TEXTS)
     if is_text and ids:  # it may come again under other ids, or be spelled in two ways
-        is_finer = profile.n_distinct(*ids) < profile.n_distinct(item[0])
-        if follows(profile, ids, item[0]) or (
-            is_finer and len(worker) == 1 and is_key(profile, worker[0], ids)
-        ):
+        is_finer = len(worker) == 1 and profile.n_distinct(*ids) < profile.n_distinct(item[0])
+        if follows(profile, ids, item[0]) or (is_finer and is_key(profile, worker[0], ids)):
             item = found["item"] = ids
     if not item and "item" not in declared and len(worker) == 1:
         ids = [name for name in profile.names if words_of(name) & _IDS and name not in worker]

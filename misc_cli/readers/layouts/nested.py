@@ -334,7 +334,7 @@ def _votes(name: str, records: Sequence[Record]) -> Found | None:
         raise Refusal(
             f"{name}: lists of votes stand in {', '.join(map(repr, voted[:8]))}; pick one with "
             "--label-col",
-            [{"label_col": field} for field in voted if not re.search(r"\d$", field)],
+            [{"label_col": own} for own in voted if not own[-1:].isdigit()],  # rel.0 is one slot
         )
     is_told = bool(voted) and normalise(voted[0]) in _ANSWER_KEYS
     return _anonymous(records, voted[0]) if is_told else None
